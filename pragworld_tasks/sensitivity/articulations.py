@@ -64,9 +64,6 @@ def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     ]
 
 
-# Results of one document in one wording -----------------------------------------------------------
-
-
 class Worded(NamedTuple):
     """What every metric needs to know about a document in a wording.
 
@@ -85,10 +82,7 @@ class Worded(NamedTuple):
 def score_worded_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, tuple[str, Worded]]:
-    """Return a document's items by metric, from the log-likelihoods of yes and of no.
-
-    lm-eval passes an aggregation nothing but items, so each item names its metric.
-    """
+    """Return a document's items by metric; each names its metric, as lm-eval passes only items."""
     (yes, _), (no, _) = results
     item = Worded(
         record["group"],
@@ -99,9 +93,6 @@ def score_worded_likelihoods(
         likelier_answer(yes, no) == record["answer"],
     )
     return {f"{name}{end}": (name, item) for name in _METRICS for end in ("", "_stderr")}
-
-
-# Aggregations -------------------------------------------------------------------------------------
 
 
 def articulation_share(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:

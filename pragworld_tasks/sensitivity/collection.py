@@ -2,8 +2,8 @@
 
 `collect` runs lm_eval's own command with a model that answers a few prompts at a time and keeps
 their responses in a journal. A rerun takes from it what is there and asks for the rest. Each chunk
-is seeded by its task and first document, not by what ran before it, so on one machine a model that
-samples with torch writes the same responses whether or not its run was interrupted.
+is seeded by its requests, not by what ran before it, so on one machine a model that samples with
+torch writes the same responses whether or not its run was interrupted.
 """
 
 import functools
@@ -12,7 +12,6 @@ import itertools
 import json
 import random
 import sys
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +35,7 @@ _SERVER_SETTINGS = (
 def collect(folder: Path, options: Sequence[str], chunk: int = 15, seed: int = 1234) -> None:
     """Run lm_eval, or resume a run: its samples and results are those of an uninterrupted one.
 
-    Args:
-        folder: The folder of the results (`--output_path`).
-        options: Further options of lm_eval.
-        chunk: Prompts at a time, which is what an interruption may cost.
-        seed: The seed of all chunks, and lm_eval's own.
+    Its other options are passed on. An interruption costs the responses to a `chunk` of prompts.
 
     Raises:
         InputError: lm_eval fails, or the responses cannot be kept.
@@ -98,37 +93,29 @@ class _ResumableKind:
         path = self.folder / f"responses-{_digest(identity)[:12]}.journal"
         with open_journal(path, identity, dict, lock=True) as journal:
             kept = {record["chunk"]: record["responses"] for record in journal.records}
-            for chunk in tqdm(_chunks(requests, self.chunk), desc="chunks", disable=None):
-                name = _digest([(one.task_name, one.doc_id, one.args) for one in chunk])
+            chunks = itertools.groupby(
+                requests, key=lambda one: (one.task_name, one.doc_id // self.chunk)
+            )
+            for chunk in tqdm([[*group] for _, group in chunks], desc="chunks", disable=None):
+                content = [(one.task_name, one.doc_id, one.args) for one in chunk]
+                name = _digest([self.seed, content])
                 if name not in kept:
-                    _seed(self.seed, chunk[0])
+                    _seed(int(name[:8], 16))
                     kept[name] = ask(chunk)
                     journal.append({"chunk": name, "responses": kept[name]})
                 responses += kept[name]
         return responses
 
 
-def _chunks(requests: Sequence["Instance"], size: int) -> list[list["Instance"]]:
-    """Divide requests into those of so many documents of a task at a time."""
-    chunks = []
-    for _, of_task in itertools.groupby(requests, key=lambda request: request.task_name):
-        by_document = itertools.groupby(of_task, key=lambda request: request.doc_id)
-        documents = [list(of_document) for _, of_document in by_document]
-        for start in range(0, len(documents), size):
-            chunks.append([*itertools.chain.from_iterable(documents[start : start + size])])
-    return chunks
-
-
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
 
 
-def _seed(seed: int, first: "Instance") -> None:
-    """Seed what a model may draw from, by the first request of a chunk."""
+def _seed(seed: int) -> None:
+    """Seed what a model may draw from."""
     import numpy as np
     from lm_eval.utils import set_torch_seed
 
-    number = zlib.crc32(f"{seed} {first.task_name} {first.doc_id}".encode())
-    random.seed(number)
-    np.random.seed(number)
-    set_torch_seed(number)
+    random.seed(seed)
+    np.random.seed(seed)
+    set_torch_seed(seed)

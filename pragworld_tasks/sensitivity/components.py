@@ -119,21 +119,12 @@ def nest(
 ) -> Responses:
     """Sort responses by prompt, without those that have no value (None or NaN).
 
-    Args:
-        values: [responses].
-        paraphrase: [responses] labels, such as numbers or words.
-        intent: [responses] labels.
+    All three are [responses]; labels are numbers or words.
 
     Raises:
-        InputError: The three differ in length, a value is not a number from -`LARGEST_VALUE` to
-            `LARGEST_VALUE`, or a label is missing.
+        InputError: The three differ in length, a value is too large, or a label is missing.
     """
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(
-            f"values: {error}; they must be numbers, or None where unreadable"
-        ) from error
+    numbers = np.asarray(values, dtype=np.float64)
     labels = [_numbered("intent", intent), _numbered("paraphrase", paraphrase)]
     if numbers.ndim != 1 or any(label.shape != numbers.shape for label in labels):
         raise InputError(
@@ -167,9 +158,7 @@ def _numbered(name: str, labels: ArrayLike) -> np.ndarray:
 
 def nest_prompts(prompts: Iterable[tuple[int, int, Sequence[float | None]]]) -> Responses:
     """Sort the responses of prompts, given as (intent, paraphrase, values), likewise."""
-    flat = [
-        (value, paraphrase, intent) for intent, paraphrase, values in prompts for value in values
-    ]
+    flat = [(value, paraphrase, intent) for intent, paraphrase, all_ in prompts for value in all_]
     return nest(*zip(*flat, strict=True)) if flat else nest((), (), ())
 
 
@@ -188,11 +177,8 @@ def cells(responses: Responses) -> Cells:
 def rescale(responses: Responses, scale: Scale) -> Responses:
     """Return the responses of a task on a scale that limits the weight of single absurd values.
 
-    Args:
-        responses: The responses.
-        scale: `raw`: unchanged; `log`: sign(v) log(1 + |v|); `rank`: ranks among all values, from 0
-            to 1; `winsorised`: the hundredth of the values at either end (rounded up) moved in to
-            the next.
+    `raw` changes nothing, `log` is sign(v) log(1 + |v|), `rank` ranks all values from 0 to 1, and
+    `winsorised` moves the hundredth at either end (rounded up) in to the next value.
     """
     values = responses.values
     if scale == "log":
@@ -330,12 +316,8 @@ def _noise_of_purpose(cells: Cells, of_intent: Floats, own: Floats) -> Floats:
     from those that both have. The divisor makes that unbiased: with m_i and m_j paraphrases, m_ij
     of them in common, the products of the residuals add up to
     m_ij (1 - 1 / m_i - 1 / m_j + m_ij / (m_i m_j)) times the covariance. A single paraphrase has a
-    residual of 0, and its covariances count as 0.
-
-    Args:
-        cells: The cells, with means relative to any number.
-        of_intent: [..., intents] means.
-        own: [..., intents] their variances.
+    residual of 0, and its covariances count as 0. `own` are the variances of the means `of_intent`,
+    both [..., intents].
     """
     there = (cells.count > 0).astype(np.float64)
     residual = there * (cells.mean - of_intent[..., None, :])

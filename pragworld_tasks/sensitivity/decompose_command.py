@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
-_LEAST_DRAWS = 20  # of fewer, no share is a twentieth, which a 95 % interval leaves out
-_SCALES = ("raw", "log", "rank", "winsorised")
-_FORMATS = (".png", ".svg", ".pdf")
-
 
 def add_decompose(commands: Commands) -> None:
     """Add the command to those of `pragworld-tasks`."""
@@ -34,11 +30,16 @@ def add_decompose(commands: Commands) -> None:
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     add("--overwrite", action="store_true", help="replace what exists")
     add("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
-    add("--format", default=".png", choices=_FORMATS, help="of the figures; default: .png")
+    add(
+        "--format",
+        default=".png",
+        choices=(".png", ".svg", ".pdf"),
+        help="of the figures; default: .png",
+    )
     add(
         "--scale",
         default="raw",
-        choices=_SCALES,
+        choices=("raw", "log", "rank", "winsorised"),
         help="scale of the values; single absurd ones dominate a raw variance; default: raw",
     )
     add("--draws", type=int, default=500, help="resampled data sets for intervals; default: 500")
@@ -62,7 +63,7 @@ def _decompose(options: argparse.Namespace) -> None:
 
     if options.json:
         check_output(options.json, options.overwrite, options.samples)
-    at_least(options, draws=_LEAST_DRAWS, seed=0)
+    at_least(options, draws=20, seed=0)  # a 95 % interval leaves out a twentieth
     if bool(options.base_url) != bool(options.model):
         raise InputError("--base-url and --model: need each other; give both, or leave both out")
     if options.model and options.signed:
@@ -81,11 +82,7 @@ def _decompose(options: argparse.Namespace) -> None:
 
 
 def _read_by_llm(samples: "ModelSamples", endpoint: "Endpoint") -> "ModelSamples":
-    """Return the same responses with the values that an LLM reads in them.
-
-    Raises:
-        InputError: The paper has no extraction prompt for the question in its unit.
-    """
+    """Return the same responses with the values that an LLM reads in them."""
     from pragworld_tasks.sensitivity.extraction import extract
     from pragworld_tasks.sensitivity.open_questions import questions
 
@@ -97,4 +94,6 @@ def _read_by_llm(samples: "ModelSamples", endpoint: "Endpoint") -> "ModelSamples
         )
     suffix = re.sub(r"[^\w.-]", "_", endpoint.model)
     journal = samples.path.with_name(f"{samples.path.stem}.{suffix}.journal")
-    return samples.with_values(extract(endpoint, question, samples.responses, journal))
+    responses = [text for prompt in samples.prompts for text in prompt.responses]
+    values = extract(endpoint, question, responses, journal)
+    return samples.with_values(dict(zip(responses, values, strict=True)))

@@ -161,9 +161,6 @@ def articulation_p(responses: Responses, permutations: int = PERMUTATIONS, seed:
     return float((between >= between[0] * (1 - 1e-9)).mean())
 
 
-# The decomposition --------------------------------------------------------------------------------
-
-
 def decompose(
     values: Sequence[float | None],
     intents: Sequence[int | str],
@@ -240,13 +237,9 @@ def estimates(
 
     The draws are shifted so that their mean is the estimate: draws of the published estimator add
     chance, and draws of the unbiased one subtract what it corrects for. Draws that differ by no
-    more than rounding do not show how sure an estimate is, so it has no interval.
-
-    Args:
-        observed: The components of the responses.
-        drawn: The components of the draws.
-        widened: Factor of intervals and standard errors.
-        bounded: Names of estimates that always lie from 0 to 1; their intervals are cut there.
+    more than rounding do not show how sure an estimate is, so it has no interval. Intervals and
+    standard errors are `widened` by a factor. Estimates in `bounded` always lie from 0 to 1, so
+    their intervals end there.
     """
     by_name = {}
     for name, value, draws in zip(NAMES, observed.by_name(), drawn.by_name(), strict=True):

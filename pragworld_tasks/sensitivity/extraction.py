@@ -4,8 +4,11 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from pragworld_tasks.chat import Endpoint, Request, UnansweredError, connect, run_async
+from tqdm import tqdm
+
+from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.sensitivity.components import LARGEST_VALUE
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
@@ -23,19 +26,11 @@ _NUMBER = r"(?:-?\$|\$?-)?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
 _EXTRACTED = re.compile(rf"({_NUMBER})(?:\s?[-\u2013]\s?({_NUMBER}))?", re.ASCII)
 
 
-def extraction_prompt(question: OpenQuestion, response: str) -> str:
-    """Return the message to the extractor."""
-    return f"{question.extraction} {_NOTHING}\n\nAnswer text:\n{response}"
-
-
 def read_extracted(reply: str) -> float | None:
     """Return the value in the extractor's reply; None where it says that there is none.
 
     A value is a number, with thousands commas and a dollar sign before it at most, or a range a-b
-    of two numbers, which counts as its mean.
-
-    Raises:
-        UnansweredError: The reply is neither.
+    of two numbers, which counts as its mean. `UnansweredError`: the reply is neither.
     """
     text = reply.strip().strip("\"'`*").strip().removesuffix(".").strip("\"'`*")
     if text.casefold() == "none":
@@ -52,20 +47,22 @@ def extract(
 ) -> list[float | None]:
     """Return the value of each response, as the endpoint's model reads it at temperature 0.
 
-    Args:
-        endpoint: The model.
-        question: The question to which they respond, with an extraction prompt.
-        responses: Any number. Equal ones are sent once.
-        journal: A file that keeps the replies, so that a second call asks only for missing ones.
-
-    Returns:
-        A value without a sign, as in the paper, or None, for each response. A number counts as one
-        in the question's unit, which the message to the model names.
+    Values have no sign, as in the paper. Equal responses are sent once. The journal keeps the
+    replies, so a second call asks only for missing ones.
 
     Raises:
         InputError: The endpoint or the journal cannot be used, or no reply can.
     """
-    values, problems = run_async(_extract(endpoint, question, responses, journal))
+    settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
+
+    async def extract_all() -> list[float | UnansweredError | None]:
+        with tqdm(total=len(responses), desc="extraction") as progress:
+            async with connect(endpoint, journal, settings) as connection:
+                reads = (_read(connection, question, response, progress) for response in responses)
+                return await asyncio.gather(*reads)
+
+    values = run_async(extract_all())
+    problems = [value for value in values if isinstance(value, UnansweredError)]
     if problems and len(problems) == len(responses):
         raise InputError(
             f"{endpoint.url}: no reply can be used, the last one because {problems[-1]}"
@@ -75,30 +72,19 @@ def extract(
             "%s: %d of %d values are missing: %s sent no usable reply (%s); rerun to ask again",
             *(question.name, len(problems), len(values), endpoint.model, problems[-1]),
         )
-    return values
+    return [None if isinstance(value, UnansweredError) else value for value in values]
 
 
-async def _extract(
-    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path
-) -> tuple[list[float | None], list[str]]:
-    """Return the value of each response, and why there is none where a reply cannot be used."""
-    from tqdm import tqdm
-
-    settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
-    problems: list[str] = []
-    with tqdm(total=len(responses), desc="extraction") as progress:
-        async with connect(endpoint, journal, settings) as connection:
-
-            async def read(response: str) -> float | None:
-                user = extraction_prompt(question, response)
-                request = Request("extraction", endpoint.model, _SYSTEM, user, temperature=0.0)
-                try:
-                    value = read_extracted(await connection.ask(request))
-                except UnansweredError as error:
-                    problems.append(str(error))
-                    return None
-                finally:
-                    progress.update()
-                return None if value is None else abs(value)
-
-            return await asyncio.gather(*map(read, responses)), problems
+async def _read(
+    connection: Connection, question: OpenQuestion, response: str, progress: "tqdm[Any]"
+) -> float | UnansweredError | None:
+    """Return the value of a response, or why the reply cannot be used."""
+    user = f"{question.extraction} {_NOTHING}\n\nAnswer text:\n{response}"
+    request = Request("extraction", connection.endpoint.model, _SYSTEM, user, temperature=0.0)
+    try:
+        value = read_extracted(await connection.ask(request))
+    except UnansweredError as error:
+        return error
+    finally:
+        progress.update()
+    return None if value is None else abs(value)

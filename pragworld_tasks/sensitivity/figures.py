@@ -1,8 +1,7 @@
-"""The paper's figures (arXiv 2506.16584): variances, shares, MVS, densities of responses.
+"""The paper's figures (arXiv 2506.16584): shares, MVS, densities of responses.
 
-These are Figure 2 (variance by model), Figure 5a (purpose, articulation and uncertainty by domain
-and model, with the floor of AS added), Figure 5b (MVS) and Figure 3 (densities of the responses to
-each prompt, by intent).
+These are Figure 5a (purpose, articulation and uncertainty by domain and model, with the floor of AS
+added), Figure 5b (MVS) and Figure 3 (densities of the responses to each prompt, by intent).
 """
 
 import re
@@ -36,56 +35,22 @@ _ESTIMATORS = {  # marker, face, and distance below the middle of a row
 _BAR = 0.8  # share of a row that its bar fills
 _WHOLE: _Style = {"clip_on": False, "zorder": 3}  # also at 0 and 1
 _INTERVAL: _Style = {"color": "black", "lw": 0.8, "marker": "|", "ms": 3.5, **_WHOLE}
-_GRID = 256  # points of a density
 _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
 
 def draw_figures(
     report: SensitivityReport, samples: Sequence[ModelSamples], folder: Path, suffix: str = ".png"
 ) -> list[Path]:
-    """Draw all figures of a report on these samples as .png, .svg or .pdf.
-
-    Returns:
-        The files: `variance`, `shares`, `mvs`, and `densities_<question>` for each question.
-
-    Raises:
-        InputError: The folder or a file cannot be written, or matplotlib is not installed.
-    """
-    drawn = [folder / f"{name}{suffix}" for name in ("variance", "shares", "mvs")]
-    for path, draw in zip(drawn, (_variances, _shares, _mvs), strict=True):
-        draw(report, path)
+    """Draw `shares`, `mvs` and `densities_<question>` as .png, .svg or .pdf; return the files."""
+    drawn = [folder / f"shares{suffix}", folder / f"mvs{suffix}"]
+    _shares(report, drawn[0])
+    _mvs(report, drawn[1])
     for question in dict.fromkeys(task.question for task in report.tasks):
         name = re.sub(r"[^\w.-]", "_", question)  # from the samples, so it may be anything
         drawn.append(folder / f"densities_{name}{suffix}")
         of_question = [of_model for of_model in samples if of_model.question == question]
         _densities(of_question, report.scale, drawn[-1])
     return drawn
-
-
-def _variances(report: SensitivityReport, path: Path) -> None:
-    """Draw Figure 2: the variance of responses by question, with a mark for each model."""
-    names = list(dict.fromkeys(task.question for task in report.tasks))
-    height = 1.4 + len(names) * max(0.25, 0.09 * len(report.models))
-    with figure_file(path, 7, height) as figure:
-        from matplotlib.ticker import LogFormatter
-
-        axes = figure.subplots()
-        for number, model in enumerate(report.models):
-            look = LOOKS[number % len(LOOKS)]
-            shift = 0.6 * ((number + 0.5) / len(report.models) - 0.5)
-            tasks = [task for task in report.tasks if task.model == model]
-            variances = [task.published["variance"].value for task in tasks]
-            rows = [names.index(task.question) + shift for task in tasks]
-            axes.plot(variances, rows, look.marker, color=look.color, label=model)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(LogFormatter())
-        axes.xaxis.set_minor_formatter(LogFormatter())
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        is_raw = report.scale == "raw"
-        values = "in the square of each question's unit" if is_raw else f"of {report.scale} values"
-        axes.set_xlabel(f"variance, {values}")
-        _legend(figure)
 
 
 def _shares(report: SensitivityReport, path: Path) -> None:
@@ -189,7 +154,7 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
     axes.set_xlim(low, high)
     axes.ticklabel_format(axis="x", useOffset=False)
     axes.set_yticks([])
-    points = np.linspace(low, high, _GRID)
+    points = np.linspace(low, high, 256)
     for values in prompts:
         # Scott's rule, but never too narrow to be seen, as for identical responses.
         width = max(values.std() * values.size**-0.2, (high - low) / 100)

@@ -1,10 +1,10 @@
 """Paraphrases of a prompt: files of them, and what must hold of each and of all."""
 
-import difflib
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pragworld_tasks.text import NUMBER_VALUES
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
 
 _NUMBER_WORDS = NUMBER_VALUES | {"dozen": 12, "decade": 10, "weekday": 5, "weekdays": 5}
+del _NUMBER_WORDS["one"]  # mostly a pronoun
 _OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 
@@ -57,11 +58,7 @@ def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
 
 
 def find_fault(prompt: str, paraphrase: str) -> str | None:
-    """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
-
-    Visible are a slot or other words in braces that are missing, doubled or changed, text that is
-    not one line, and numbers that were added (a constraint, most likely) or lost.
-    """
+    """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is."""
     slot = slot_of(prompt)
     if slots_in(paraphrase) != [slot]:
         return f"not exactly one {slot}"
@@ -77,11 +74,6 @@ def find_fault(prompt: str, paraphrase: str) -> str | None:
     return None
 
 
-def similarity(first: str, second: str) -> float:
-    """Return the share of words that two texts have in common in the same order: 0 to 1."""
-    return difflib.SequenceMatcher(None, _words(first), _words(second), autojunk=False).ratio()
-
-
 def list_faults(prompt: str, texts: Sequence[str]) -> list[str]:
     """Return a line for each fault of a set of paraphrases; number 0 is the base prompt."""
     faults = [
@@ -90,8 +82,9 @@ def list_faults(prompt: str, texts: Sequence[str]) -> list[str]:
         if (fault := find_fault(prompt, text))
     ]
     for (i, first), (j, second) in itertools.combinations(enumerate([prompt, *texts]), 2):
-        if (share := similarity(first, second)) > NEAR:
-            faults.append(f"{i} and {j}: {share:.0%} of the words are the same: {second}")
+        words = SequenceMatcher(None, _words(first), _words(second), autojunk=False)
+        if words.ratio() > NEAR:
+            faults.append(f"{i} and {j}: {words.ratio():.0%} of the words are the same: {second}")
     return faults
 
 
@@ -105,8 +98,5 @@ def _numbers(text: str) -> set[str]:
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     text = re.sub(r"(?<=\d)k\b", "000", text)
     words = re.findall(r"[a-z]+", text)
-    # "one" mostly is a pronoun.
-    in_words = {
-        str(_NUMBER_WORDS[word]) for word in words if word in _NUMBER_WORDS.keys() - {"one"}
-    }
+    in_words = {str(_NUMBER_WORDS[word]) for word in words if word in _NUMBER_WORDS}
     return set(re.findall(r"\d+(?:\.\d+)?", text)) | in_words

@@ -154,30 +154,20 @@ def load_embedder(model: str) -> "SentenceTransformer":
 
 def embed(model: "SentenceTransformer", texts: Sequence[str]) -> NDArray[np.float64]:
     """Return the embeddings of texts, of length 1: [texts, features]."""
-    vectors = np.asarray(
-        model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False), np.float64
-    )
+    vectors = model.encode([*texts], normalize_embeddings=True, show_progress_bar=False)
     if not np.isfinite(vectors).all():
         raise InputError("the sentence embeddings must be finite numbers; use another model")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths, lengths, 1)
+    return np.asarray(vectors, np.float64)
 
 
 def farthest_first(
     base: NDArray[np.float64], candidates: NDArray[np.float64], number: int
 ) -> list[int]:
-    """Choose candidates one by one, each as far as possible from all chosen before.
+    """Return the indices of candidates, chosen one by one, as far as possible from those before.
 
     Each has the greatest minimum cosine distance from the base prompt and those chosen before; of
-    several that are equal to six decimals, the one with the lowest index is chosen.
-
-    Args:
-        base: [features] The base prompt.
-        candidates: [candidates, features].
-        number: The number to choose, at most as many as there are.
-
-    Returns:
-        Their indices, in the order in which they were chosen.
+    several that are equal to six decimals, the one with the lowest index is chosen. `candidates`
+    are [candidates, features], at least as many as `number`.
     """
     least = np.round(1 - candidates @ base, _DECIMALS)
     chosen: list[int] = []

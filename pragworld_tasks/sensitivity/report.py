@@ -7,7 +7,7 @@ domain are in the file, but computed anew on reading.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -31,7 +31,7 @@ from pragworld_tasks.sensitivity.samples import ModelSamples
 from pragworld_tasks.text import format_number, markdown_table
 
 SHARE_NAMES = NAMES[1:]
-PARTS_OF_VARIANCE = SHARE_NAMES[:3]  # they add up to 1
+_PARTS = SHARE_NAMES[:3]  # they add up to 1
 _TITLES = {
     "published": "as published (plug-in estimator); intervals from resampled responses",
     "unbiased": "unbiased estimator; intervals from resampled paraphrases",
@@ -51,11 +51,6 @@ class TaskReport(Decomposition, frozen=True):
     unit: str
     unreadable: int
     notes: list[str]
-
-    @property
-    def domain(self) -> str:
-        """The domain of the question."""
-        return domain_of(self.question)
 
 
 class DomainReport(Shares, frozen=True):
@@ -89,8 +84,8 @@ class SensitivityReport(BaseModel):
     @property
     def domains(self) -> list[DomainReport]:
         """The means by model and domain."""
-        both = itertools.product(self.models, (*QUESTION_DOMAINS, "own"))
-        return [_domain_report(tasks) for key in both if (tasks := self.tasks_of(*key))]
+        keys = itertools.product(self.models, (*QUESTION_DOMAINS, "own"))
+        return [_domain_report(*key, tasks) for key in keys if (tasks := self.tasks_of(*key))]
 
     @property
     def models(self) -> list[str]:
@@ -99,7 +94,8 @@ class SensitivityReport(BaseModel):
 
     def tasks_of(self, model: str, domain: str) -> list[TaskReport]:
         """Return a model's questions of a domain."""
-        return [task for task in self.tasks if (task.model, task.domain) == (model, domain)]
+        tasks = [task for task in self.tasks if task.model == model]
+        return [task for task in tasks if domain_of(task.question) == domain]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
@@ -134,7 +130,7 @@ def decompose_samples(
             "unit": of_model.unit,
             "responses": len(of_model.values),
             "unreadable": of_model.values.count(None),
-            "notes": list(_notes(of_model, found)),
+            "notes": list(_notes(found)),
         }
         tasks.append(TaskReport(**fields))
     return SensitivityReport(schema="pragworld-decomposition", scale=scale, tasks=tasks)
@@ -144,8 +140,7 @@ def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
     """Read files that `pragworld-tasks decompose --json` wrote, and join those of a scale.
 
     Raises:
-        InputError: A file cannot be read or is of another version, or a model and a question are in
-            two of them.
+        InputError: A file is of another version, or a model and a question are in two of them.
     """
     reports: dict[Scale, SensitivityReport] = {}
     for path in paths:
@@ -168,25 +163,17 @@ def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
     return list(reports.values())
 
 
-def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
+def _notes(found: Decomposition) -> Iterator[str]:
+    """Yield which estimates are undefined, and why."""
     for reason in dict.fromkeys(found.undefined.values()):
         names = [name for name in found.undefined if found.undefined[name] == reason]
         yield f"{', '.join(names)} undefined: {reason}"
-    prompts = samples.prompts
-    if without := sum(all(value is None for value in prompt.values) for prompt in prompts):
-        yield f"{without} of {len(prompts)} prompts have no readable response"
-    distinct = {len(set(prompt.responses)) for prompt in prompts}
-    if distinct == {1} and len(samples.values) > len(prompts):
-        yield (
-            "all responses to a prompt are identical: sampling was off, or the server repeats a "
-            "cached response"
-        )
 
 
 # Means --------------------------------------------------------------------------------------------
 
 
-def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
+def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
     """Return the means of one model over the questions of one domain."""
     means: dict[str, dict[str, Estimate]] = {"published": {}, "unbiased": {}}
     left_out = defaultdict(list)
@@ -200,8 +187,8 @@ def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
             left_out[estimator, ", ".join(out)].append(name)
     floors = [task.floor for task in _counted(tasks, "published", "as")]
     return DomainReport(
-        model=tasks[0].model,
-        domain=tasks[0].domain,
+        model=model,
+        domain=domain,
         questions=len(tasks),
         notes=[
             f"{', '.join(names)} ({estimator}) without {out}"
@@ -214,12 +201,12 @@ def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
 
 def _counted(tasks: Sequence[TaskReport], estimator: str, name: str) -> list[TaskReport]:
     """Return the questions in a mean."""
-    needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
-    return [
-        task
-        for task in tasks
-        if not any(math.isnan(task.by(estimator)[part].value) for part in needed)
-    ]
+    needed = _PARTS if name in _PARTS else (name,)
+
+    def is_defined(estimates: Mapping[str, Estimate]) -> bool:
+        return not any(math.isnan(estimates[part].value) for part in needed)
+
+    return [task for task in tasks if is_defined(task.by(estimator))]
 
 
 def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:

@@ -1,7 +1,7 @@
 """Responses to the world_model tasks, read from lm-eval's samples files."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,13 +51,8 @@ class ModelSamples:
     prompts: tuple[SampledPrompt, ...]
 
     @property
-    def responses(self) -> list[str]:
-        """All responses, prompt by prompt."""
-        return [response for prompt in self.prompts for response in prompt.responses]
-
-    @property
     def values(self) -> list[float | None]:
-        """The values of `responses`."""
+        """The values of all responses, prompt by prompt."""
         return [value for prompt in self.prompts for value in prompt.values]
 
     def nested(self) -> Responses:
@@ -66,22 +61,19 @@ class ModelSamples:
             (prompt.intent, prompt.paraphrase, prompt.values) for prompt in self.prompts
         )
 
-    def with_values(self, values: Iterable[float | None]) -> "ModelSamples":
-        """Return the same responses with other values, one for each, prompt by prompt."""
-        remaining = iter(values)
+    def with_values(self, values: Mapping[str, float | None]) -> "ModelSamples":
+        """Return the same responses with other values, by response."""
         prompts = [
-            replace(prompt, values=tuple(next(remaining) for _ in prompt.responses))
+            replace(prompt, values=tuple(map(values.get, prompt.responses)))
             for prompt in self.prompts
         ]
         return replace(self, prompts=tuple(prompts))
 
 
 def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSamples]:
-    """Read lm-eval's samples files, several in parallel: a long response takes a millisecond.
+    """Read lm-eval's samples files, one for each model and question, in parallel.
 
-    Args:
-        paths: The files, one for each model and question.
-        signed: Whether losses and refunds are negative, for the questions that name such `signs`.
+    Losses and refunds can be negative (`signed`), for the questions that name such `signs`.
 
     Raises:
         InputError: A file cannot be read, holds samples of another task or of several questions, or

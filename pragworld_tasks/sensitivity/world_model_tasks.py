@@ -1,18 +1,18 @@
 """The world_model tasks of lm-eval: data sets, items and aggregations.
 
 A document is a prompt: a paraphrase of a question (the wording) with a value in its slot (the
-intent). lm-eval repeats each request and passes all of its responses at once, since our filter
-keeps them all. Their values are in the items of the metrics, which the aggregations decompose.
+intent). lm-eval repeats each request and passes all of its responses, whose values are in the items
+of the metrics. The aggregations decompose these.
 """
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from lm_eval.utils import warning_once
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
 from pragworld_tasks.evaluation.metrics import tally
@@ -42,20 +42,12 @@ WORLD_MODEL_METRICS = (
 SMALL = 10  # paraphrases in world_model_small
 
 
-# Data sets ----------------------------------------------------------------------------------------
-
-
 def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the prompts of one of the fifteen questions.
-
-    In `--metadata`, `paraphrases` names a file to use instead of our paraphrases.
-    """
+    """Return the prompts of one of the fifteen questions, in a file of `paraphrases` or in ours."""
     warn_of_misspelt(metadata, ["paraphrases"])
-    question = questions()[name]
-    if file := metadata.get("paraphrases"):
-        wordings = read_paraphrases_of(question.prompt, Path(file))
-    else:
-        wordings = shipped_paraphrases(question.name)
+    question, file = questions()[name], metadata.get("paraphrases")
+    own = file and read_paraphrases_of(question.prompt, Path(file))
+    wordings = own or shipped_paraphrases(name)
     return prompt_records(question, [wording.text for wording in wordings])
 
 
@@ -69,9 +61,7 @@ class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=
     """
 
     paraphrases: Path
-    values: list[Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]] = Field(
-        min_length=1
-    )
+    values: list[str] = Field(min_length=1)
     unit: str
 
 
@@ -97,10 +87,7 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a record for each prompt: all intents of one paraphrase, then all of the next.
-
-    In this order the first few records (`--limit`) hold several of both.
-    """
+    """Return a record for each prompt: all intents of one paraphrase, then all of the next."""
     return [
         PromptRecord(
             question=question.name,
@@ -119,9 +106,6 @@ def first_paraphrases(documents: "Dataset") -> "Dataset":
     """Return the prompts in the first `SMALL` paraphrases."""
     paraphrases = enumerate(documents["paraphrase"])
     return documents.select([row for row, paraphrase in paraphrases if paraphrase < SMALL])
-
-
-# Items --------------------------------------------------------------------------------------------
 
 
 class PromptItem(NamedTuple):
@@ -144,10 +128,7 @@ def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]
 def score_responses(
     record: Mapping[str, Any], results: Sequence[Sequence[str | None]]
 ) -> dict[str, Any]:
-    """Return a prompt's items by metric, from all its responses.
-
-    lm-eval passes an aggregation nothing but items, so each item names its metric.
-    """
+    """Return a prompt's items by metric; each names its metric, as lm-eval passes only items."""
     from pragworld_tasks.quantities import read_quantity
 
     responses = [response or "" for response in results[0]]  # an API may refuse and send nothing
@@ -155,9 +136,6 @@ def score_responses(
     copied = len(responses) > 1 and len(set(responses)) == 1
     item = PromptItem(record["intent"], record["paraphrase"], values, copied)
     return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
-
-
-# Aggregations -------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1)  # shared by all metrics of a task

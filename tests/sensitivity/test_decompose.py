@@ -173,9 +173,7 @@ def test_undefined_shares_are_left_out_and_explained(tmp_path: Path) -> None:
     assert sum(domain.published[name].value for name in ("ps", "as", "mu")) == pytest.approx(1)
     notes = (
         "model on travel_sydney: variance, ps, as, mu, mvs undefined: no response has a value",
-        "model on travel_sydney: 18 of 18 prompts have no readable response",
         "model on travel_miami: as, mu, mvs undefined: no prompt has two readable responses",
-        "same on travel_commute: all responses to a prompt are identical: sampling was off, or",
     )
     for note in notes:
         assert f"\n{note}" in text

@@ -31,7 +31,6 @@ MINE: dict[str, Any] = {"paraphrases": "none.jsonl", "values": [1], "unit": "h"}
         (lambda: nest([1.0], [0], [NAN]), "intent: a label is None or not a number; name each"),
         (lambda: decompose([1.0, INFINITE], [0, 1], [0, 0]), "values[1]: inf is too large; values"),
         (lambda: decompose([1.0, -1e200], [0, 1], [0, 0]), "values[1]: -1e+200 is too large"),
-        (lambda: decompose(cast(Any, ["5 km"]), [0], [0]), "'5 km'; they must be numbers"),
         (
             lambda: own_question_records({}),
             "world_model_own: paraphrases: Field required; pass --m",
@@ -39,10 +38,6 @@ MINE: dict[str, Any] = {"paraphrases": "none.jsonl", "values": [1], "unit": "h"}
         (
             lambda: own_question_records(MINE | {"values": "1"}),
             "world_model_own: values: Input should be a valid list",
-        ),
-        (
-            lambda: own_question_records(MINE | {"values": ["Oslo", " "]}),
-            "world_model_own: values.1: String should have at least",
         ),
         (
             lambda: own_question_records(MINE | {"values": ["1", 1]}),

@@ -14,7 +14,6 @@ from pragworld_tasks.sensitivity.paraphrases import (
     read_paraphrases,
     read_paraphrases_of,
     shipped_paraphrases,
-    similarity,
 )
 from pragworld_tasks.sensitivity.world_model_tasks import prompt_records
 
@@ -96,10 +95,9 @@ def test_near_duplicates_have_most_words_in_the_same_order() -> None:
     first = "How long does it take to fly from {city} to Miami?"
     again = "How long does it really take to fly from {city} to Miami?"
     other = "By plane to Miami: what is the time needed if {city} is home?"
-    assert similarity(first, first) == 1
     assert list_faults(first, [other]) == []
     assert list_faults(first, [other, again]) == [
-        f"0 and 2: {similarity(first, again):.0%} of the words are the same: {again}"
+        f"0 and 2: 96% of the words are the same: {again}"
     ]
 
 
