@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         LayerReport,
         accuracy_figure,
         alterations_figure,
-        read_layer_files,
         read_layers,
     )
     from pragworld_tasks.layers.comparison import LayerComparison
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
     from pragworld_tasks.layers.layer_statistics import SweepSettings
     from pragworld_tasks.layers.patching_report import (
         PatchingReport,
-        average_effects,
         patching_figure,
         read_patching,
-        read_patching_files,
     )
     from pragworld_tasks.layers.settings import Target
     from pragworld_tasks.layers.token_report import TokenReport, read_patched_tokens
@@ -48,15 +45,12 @@ __all__ = [
     "ablate",
     "accuracy_figure",
     "alterations_figure",
-    "average_effects",
     "compare",
     "patch",
     "patching_figure",
-    "read_layer_files",
     "read_layers",
     "read_patched_tokens",
     "read_patching",
-    "read_patching_files",
     "trace",
 ]
 
@@ -73,15 +67,12 @@ __getattr__, __dir__ = lazy_exports(
         "ablate": "notebook:ablate",
         "accuracy_figure": "pragworld_tasks.layers.ablation_report:accuracy_figure",
         "alterations_figure": "pragworld_tasks.layers.ablation_report:alterations_figure",
-        "average_effects": "pragworld_tasks.layers.patching_report:average_effects",
         "compare": "pragworld_tasks.layers.comparison:compare_reports",
         "patch": "notebook:patch",
         "patching_figure": "pragworld_tasks.layers.patching_report:patching_figure",
-        "read_layer_files": "pragworld_tasks.layers.ablation_report:read_layer_files",
         "read_layers": "pragworld_tasks.layers.ablation_report:read_layers",
         "read_patched_tokens": "pragworld_tasks.layers.token_report:read_patched_tokens",
         "read_patching": "pragworld_tasks.layers.patching_report:read_patching",
-        "read_patching_files": "pragworld_tasks.layers.patching_report:read_patching_files",
         "trace": "notebook:trace",
     },
 )

@@ -24,10 +24,10 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, write_json
-from pragworld_tasks.layers.ablation_report import read_layer_files
-from pragworld_tasks.layers.files import PATCHING, TOKENS, schema_of
+from pragworld_tasks.layers.ablation_report import read_layers
+from pragworld_tasks.layers.files import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.layer_statistics import By
-from pragworld_tasks.layers.patching_report import read_patching_files
+from pragworld_tasks.layers.patching_report import read_patching
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     Intervention,
@@ -386,15 +386,15 @@ def _plot(options: argparse.Namespace) -> None:
             "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
         )
     if all(are_patching):
-        patched = read_patching_files(options.files)
+        patched = by_title(map(read_patching, options.files))
         patching_report.patching_figure(patched, options.out, options.by_alteration)
     elif options.by_alteration:
-        reports = read_layer_files(options.files)
+        reports = by_title(map(read_layers, options.files))
         ablation_report.alterations_figure(reports, options.out)
     else:
         metric: ablation_report.Metric = options.metric or "accuracy"
         by: By = options.by or "evidence"
-        reports = read_layer_files(options.files)
+        reports = by_title(map(read_layers, options.files))
         ablation_report.accuracy_figure(reports, options.out, metric, by)
     print(options.out)
 
@@ -439,7 +439,7 @@ def _compare(options: argparse.Namespace) -> None:
 
     if options.json:
         check_output(options.json, options.overwrite, options.files)
-    reports = read_layer_files(options.files)
+    reports = by_title(map(read_layers, options.files))
     comparison = compare_reports(reports, options.by or "evidence")
     print(comparison.to_text())
     if options.json:

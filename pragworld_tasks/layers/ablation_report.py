@@ -6,24 +6,23 @@ one document in 500 can decide. The report therefore gives a test, corrected ove
 the sign.
 
 A report holds what was observed: the probability of each gold answer in each run. Everything else
-is computed from that when it is asked for.
+is computed from that.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers import figures
-from pragworld_tasks.layers.files import LAYERS, read_report, write_report
+from pragworld_tasks.layers.files import LAYERS, Report, by_title, read_report
 from pragworld_tasks.layers.layer_statistics import (
     By,
     DocumentResult,
@@ -41,7 +40,6 @@ from pragworld_tasks.layers.settings import (
     Target,
     check_choice,
     every_layer,
-    model_titles,
 )
 from pragworld_tasks.text import (
     format_interval,
@@ -65,20 +63,14 @@ _SIGNS = {"useful": -1, "neutral": 0, "harmful": 1}
 
 
 @dataclass(frozen=True)
-class LayerReport:
+class LayerReport(Report):
     """The report of one model, one set of documents and one intervention.
 
     Attributes:
-        model: The model that was swept.
-        data: The documents that it was evaluated on.
-        intervention: What was done to each target.
         targets: What was ablated, in turn: each layer from layer 0, unless others were chosen.
         documents: The probabilities that everything else is computed from.
         settings: The settings of the statistics. `dataclasses.replace` returns a report with
             others.
-
-    Raises:
-        ValueError: A document has not a probability for each run.
 
     Examples:
         >>> from pragworld_tasks.layers import EXAMPLES
@@ -87,21 +79,15 @@ class LayerReport:
         ([0, 1], [])
     """
 
+    schema = LAYERS
+    rows = "documents"
+
     model: ModelIdentity
     data: DataIdentity
     intervention: Intervention
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     documents: Annotated[tuple[DocumentResult, ...], Field(min_length=1)]
     settings: SweepSettings = field(default_factory=SweepSettings)
-
-    def __post_init__(self) -> None:
-        """Check that each document has a probability for the plain run and each target."""
-        runs = 1 + len(self.targets)
-        for document in self.documents:
-            if len(document.gold) != runs:
-                raise ValueError(
-                    f"row {document.row} has {len(document.gold)} probabilities, not {runs}"
-                )
 
     @property
     def is_whole(self) -> bool:
@@ -173,29 +159,15 @@ class LayerReport:
             rows.append(row)
         return DataFrame(rows).set_index("layer")
 
-    def write(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write what was observed to a file, `layers.json`, that commands and trainer read.
-
-        Raises:
-            InputError: The file exists and `overwrite` is false, or it cannot be written.
-        """
-        write_report(path, LAYERS, self, "documents", overwrite)
-
     def to_text(self) -> str:
-        """Return Markdown tables of the layers and the breakdowns, and what was found in words."""
-        return "\n".join([_layer_table(self), *_classes_table(self), *_findings(self)])
-
-    def _repr_markdown_(self) -> str:
-        return self.to_text()
+        """Return a Markdown table of the layers, and what was found in words."""
+        return "\n".join([_layer_table(self), *_findings(self)])
 
     def plot(
-        self,
-        path: str | Path | None = None,
-        metric: Metric = "accuracy",
-        by: By = "evidence",
+        self, path: str | Path | None = None, metric: Metric = "accuracy", by: By = "evidence"
     ) -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
-        return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by)
+        return accuracy_figure(by_title([self]), path, metric, by)
 
 
 def read_layers(path: str | Path) -> LayerReport:
@@ -204,22 +176,7 @@ def read_layers(path: str | Path) -> LayerReport:
     Raises:
         InputError: The file is missing, malformed or of another version.
     """
-    return read_report(path, LAYERS, LayerReport)
-
-
-def read_layer_files(paths: Sequence[str | Path]) -> dict[str, LayerReport]:
-    """Read layer reports and return them by a short, unique title of each model.
-
-    Raises:
-        InputError: A file is not a layer report.
-
-    Examples:
-        >>> from pragworld_tasks.layers import EXAMPLES
-        >>> list(read_layer_files([EXAMPLES / "layers.json"]))
-        ['tiny']
-    """
-    reports = [read_layers(path) for path in paths]
-    return dict(zip(model_titles([report.model for report in reports]), reports, strict=True))
+    return read_report(path, LayerReport)
 
 
 def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
@@ -233,13 +190,9 @@ def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
     (name, first), *others = layer_reports.items()
     for other_name, other in others:
         if other.data.fingerprint != first.data.fingerprint:
-            ours, theirs = (
-                f"{data.split}, {data.documents} documents, fingerprint {data.fingerprint[:8]}"
-                for data in (first.data, other.data)
-            )
             raise InputError(
-                f"{other_name} was evaluated on other documents ({theirs}) than {name} ({ours}); "
-                "sweep both on the same documents"
+                f"{other_name} was evaluated on other documents than {name}; sweep both on the "
+                "same documents"
             )
         if other.intervention.name != first.intervention.name:
             raise InputError(
@@ -274,24 +227,10 @@ def _layer_table(report: LayerReport) -> str:
     if robust:
         plain += f", robust accuracy {robust.percent:.2f}"
     title = (
-        f"{model_titles([report.model])[0]}, {report.intervention.name}: {report.data.split}, "
+        f"{report.model.title}, {report.intervention.name}: {report.data.split}, "
         f"{format_size(report.data.documents, report.data.groups)}; without ablation: {plain}"
     )
     return markdown_table(title, headers, rows)
-
-
-def _classes_table(report: LayerReport) -> list[str]:
-    """Return a table of the layers that cost and gain most in each class of enough documents."""
-    rows = []
-    for name, share in report.plain.by_class.items():
-        if not math.isnan(share.interval.low):
-            points = [layer.by_class[name].difference.points for layer in report.layers]
-            row = [name, str(share.total), format_percent(share.percent)]
-            for place in (int(np.argmin(points)), int(np.argmax(points))):
-                row += [report.targets[place].name, format_points(points[place])]
-            rows.append(row)
-    headers = ["class", "documents", "plain %", "lowest at", "points", "highest at", "points"]
-    return [markdown_table("by alteration and effect", headers, rows)] if rows else []
 
 
 def _findings(report: LayerReport) -> list[str]:
@@ -300,11 +239,11 @@ def _findings(report: LayerReport) -> list[str]:
     rules: dict[By, str] = {"evidence": f"by evidence (Holm p <= {alpha})", "sign": "by sign alone"}
     lines = []
     for by, rule in rules.items():
-        roles = []
-        for role in ("useful", "harmful"):
-            names = [layer.target.name for layer in report.layers if getattr(layer, by) == role]
-            roles.append(f"{role} {', '.join(names) or 'none'}")
-        lines.append(f"{rule}: {'; '.join(roles)}")
+        useful, harmful = (
+            ", ".join(layer.target.name for layer in report.layers if getattr(layer, by) == role)
+            for role in ("useful", "harmful")
+        )
+        lines.append(f"{rule}: useful {useful or 'none'}; harmful {harmful or 'none'}")
     neutral = [layer for layer in report.layers if layer.evidence == "neutral"]
     reach = max((abs(end) for layer in neutral for end in layer.accuracy.band), default=math.nan)
     if not math.isnan(reach):
@@ -328,18 +267,18 @@ def accuracy_figure(
 ) -> "Figure":
     """Draw accuracy by ablated layer, and its difference from the plain run.
 
-    Up to four models share a panel of accuracies; below, each has a panel of differences with their
-    band. More models are rows of a heat map of differences, and heads have a map for each model.
+    The models share a panel of accuracies; below, each has a panel of differences with their band.
+    Heads have a heat map of differences for each model.
 
     Args:
-        layer_reports: Reports by the name of each model; see `read_layer_files`.
+        layer_reports: Reports by the name of each model, at most four unless of heads.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
         metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
         by: Whether the marks follow the evidence or the bare sign.
 
     Raises:
-        InputError: There are no reports, they are of different documents or interventions or lack
-            the metric, or the file cannot be written.
+        InputError: There are no reports or more than four, they are of different documents or
+            interventions or lack the metric, or the file cannot be written.
     """
     check_choice("metric", metric, Metric)
     check_choice("by", by, By)
@@ -347,27 +286,24 @@ def accuracy_figure(
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
     axis = _ablated_axis(layer_reports)
-    models = []
-    for name, report in layer_reports.items():
-        outcomes = [getattr(layer, metric) for layer in report.layers]
-        model = _changes(name, getattr(report.plain, metric), outcomes)
-        if metric == "accuracy":
-            model = model._replace(signs=[_SIGNS[getattr(layer, by)] for layer in report.layers])
-        models.append(model)
-    title, words = _title(first), metric.replace("_", " ")
-    constant = _constant_percent(first) if metric == "accuracy" else None
-    marks = _marks(first, by if metric == "accuracy" else None)
+    marked_by = by if metric == "accuracy" else None
+    words, marks = metric.replace("_", " "), _marks(first, marked_by)
     if first.intervention.module == "heads":
-        axis = figures.LayerAxis("ablated head", [1 + max(t.head or 0 for t in first.targets)])
-        maps = {model.title: _head_rows(model, first.targets) for model in models}
-        return figures.change_maps(path, f"{title}, {words}", maps, axis, marks)
-    if len(models) > figures.MOST_LINES:
-        title += f"\npercentages are the {words} without ablation"
-        if constant is not None:
-            title += f"\n{figures.constant_text(constant)}"
-        return figures.change_maps(path, title, {"": [*map(_row, models)]}, axis, marks)
+        axis = figures.LayerAxis("ablated head", ())
+        maps = {}
+        for name, report in layer_reports.items():
+            plain: Share = getattr(report.plain, metric)
+            maps[figures.panel_title(name, plain.percent)] = [
+                _metric_changes(f"layer {number}", plain, [*heads], metric, marked_by)
+                for number, heads in groupby(report.layers, lambda head: head.target.layers[0])
+            ]
+        return figures.change_maps(path, f"{_title(first)}, {words}", maps, axis, marks)
+    models = [
+        _metric_changes(name, getattr(report.plain, metric), report.layers, metric, marked_by)
+        for name, report in layer_reports.items()
+    ]
     level = first.settings.level
-    return figures.change_lines(path, title, models, axis, words, level, marks, constant)
+    return figures.change_lines(path, _title(first), models, axis, words, level, marks)
 
 
 def alterations_figure(
@@ -378,7 +314,7 @@ def alterations_figure(
     Marks are where the band of all layers of a row excludes 0; rows of few groups have no band.
 
     Args:
-        layer_reports: Reports by the name of each model; see `read_layer_files`.
+        layer_reports: Reports by the name of each model.
         path: The file to write; None to return the figure only.
 
     Raises:
@@ -390,11 +326,11 @@ def alterations_figure(
         raise InputError(f"split {first.data.split} has no alterations to show by category")
     maps: dict[str, list[figures.Changes]] = {}
     for model, report in layer_reports.items():
-        rows = maps[_changes(model, report.plain.accuracy, ()).title] = []
+        rows = maps[figures.panel_title(model, report.plain.accuracy.percent)] = []
         for name in classes:
             plain = report.plain.by_class[name]
-            outcomes = [layer.by_class[name] for layer in report.layers]
-            rows.append(_row(_changes(f"{name} ({plain.total})", plain, outcomes)))
+            label = f"{name} ({plain.total}), {format_percent(plain.percent)} %"
+            rows.append(_changes(label, plain, [layer.by_class[name] for layer in report.layers]))
     title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
     axis = _ablated_axis(layer_reports)
     return figures.change_maps(path, title, maps, axis, _marks(first, None))
@@ -404,33 +340,23 @@ def _title(report: LayerReport) -> str:
     return f"{report.intervention.name}: {report.data.split}, {report.data.documents} documents"
 
 
-def _changes(name: str, plain: Share, outcomes: Sequence[Outcome]) -> figures.Changes:
-    """Return changes that are marked where the band of all layers excludes 0."""
-    return figures.Changes(
-        name,
-        plain.percent,
-        [outcome.difference.points for outcome in outcomes],
-        [outcome.band for outcome in outcomes],
-        [int(outcome.band.low > 0) - int(outcome.band.high < 0) for outcome in outcomes],
-    )
+def _metric_changes(
+    name: str, plain: Share, layers: Sequence[LayerResult], metric: Metric, by: By | None
+) -> figures.Changes:
+    roles = [getattr(layer, by) for layer in layers] if by else None
+    return _changes(name, plain, [getattr(layer, metric) for layer in layers], roles)
 
 
-def _row(changes: figures.Changes) -> figures.Changes:
-    """Return the changes as a row of a heat map, whose name says what the plain run reaches."""
-    label = f"{changes.name}, {format_percent(changes.plain)}\N{NO-BREAK SPACE}%"
-    return changes._replace(name=label)
-
-
-def _head_rows(model: figures.Changes, targets: Sequence[Target]) -> list[figures.Changes]:
-    """Return the changes of a model's heads, a row for each layer."""
-    rows = []
-    for layers in dict.fromkeys(target.layers for target in targets):
-        places = [place for place, target in enumerate(targets) if target.layers == layers]
-        points = [model.points[place] for place in places]
-        bands = [model.bands[place] for place in places]
-        signs = [model.signs[place] for place in places]
-        rows.append(figures.Changes(f"layer {layers[0]}", model.plain, points, bands, signs))
-    return rows
+def _changes(
+    name: str, plain: Share, outcomes: Sequence[Outcome], roles: Sequence[Role] | None = None
+) -> figures.Changes:
+    """Return changes, marked by role or, without roles, where the band of all layers excludes 0."""
+    points = [outcome.difference.points for outcome in outcomes]
+    bands = [outcome.band for outcome in outcomes]
+    signs = [int(band.low > 0) - int(band.high < 0) for band in bands]
+    if roles:
+        signs = [_SIGNS[role] for role in roles]
+    return figures.Changes(name, plain.percent, points, bands, signs)
 
 
 def _marks(report: LayerReport, by: By | None) -> dict[int, str]:
@@ -442,14 +368,6 @@ def _marks(report: LayerReport, by: By | None) -> dict[int, str]:
     return {-1: f"lower ({band} below 0)", 1: f"higher ({band} above 0)"}
 
 
-def _constant_percent(report: LayerReport) -> float | None:
-    """Return what always giving the most frequent answer reaches; unknown for several labels."""
-    if len(report.model.labels) > 2:
-        return None
-    answers = Counter(document.answer for document in report.documents)
-    return 100 * max(answers.values()) / answers.total()
-
-
 def _ablated_axis(layer_reports: Mapping[str, LayerReport]) -> figures.LayerAxis:
     """Return the axis of reports that fit into one figure.
 
@@ -459,13 +377,12 @@ def _ablated_axis(layer_reports: Mapping[str, LayerReport]) -> figures.LayerAxis
     if all(report.is_whole for report in layer_reports.values()):
         layers = [len(report.targets) for report in layer_reports.values()]
         return figures.LayerAxis("ablated layer", layers)
-    (first, shown), *others = layer_reports.items()
-    for name, other in others:
-        if other.targets != shown.targets:
-            raise InputError(
-                f"{name} was swept on other layers or heads than {first}; draw sweeps of the same "
-                "ones, or of every layer"
-            )
-    names = [target.name for target in shown.targets]
+    shown, *others = {report.targets for report in layer_reports.values()}
+    if others:
+        raise InputError(
+            "the reports are of different layers or heads; draw sweeps of the same ones, or of "
+            "every layer"
+        )
+    names = [target.name for target in shown]
     short = [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
     return figures.LayerAxis("ablated layers", [len(names)], short)

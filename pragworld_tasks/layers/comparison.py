@@ -8,15 +8,14 @@ The p of a measure is how often it is at least as large if the layers of one mod
 circle. Shifts keep the similarity of neighboring layers, by which two models can agree on a
 stretch of layers by one coincidence: two unrelated series of 32 layers with an autocorrelation of
 0.9 reach p <= 0.05 one time in 16. Permutations would take one time in four. There are only as many
-shifts as layers, so no p of a pair is below 1 / layers; several models together, each shifted
-independently, can go below.
+shifts as layers, so no p is below 1 / layers.
 """
 
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,9 @@ from pragworld_tasks.layers.layer_statistics import By, Role, holm
 from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
 
-_SCHEMA, _SCHEMA_VERSION = "pragworld-layer-comparison", 2
-DRAWS = 10_000  # of shifts of several models together, if there are too many to use all
+_SCHEMA, _SCHEMA_VERSION = "pragworld-layer-comparison", 3
 _TIE = 1e-9  # closer values are equal
 _SMALL = 0.05
-_MEASURES = ("correlation", "useful", "harmful")
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,6 @@ class ModelPair:
 
     Attributes:
         first, second: The names of the models.
-        depths: The number of relative depths: the layers of the shallower model.
         correlation: The Spearman rank correlation of A_l - A_0. Undefined if all layers of a model
             have the same effect.
         useful, harmful: The Jaccard overlap of the sets of layers. Undefined if both are empty.
@@ -66,7 +62,6 @@ class ModelPair:
 
     first: str
     second: str
-    depths: int
     correlation: Similarity
     useful: Similarity
     harmful: Similarity
@@ -81,9 +76,7 @@ class LayerComparison:
         intervention: The intervention of the first model; the others may have another seed.
         by: Whether the sign or the evidence decides the sets of layers.
         layers: The number of layers of each model.
-        pairs: Every pair of models. Each p is of that pair alone.
-        together: The mean rank correlation over all pairs, at the depths of the shallowest model,
-            with every model shifted independently; None for two models.
+        pairs: Every pair of models.
     """
 
     fingerprint: str
@@ -91,7 +84,6 @@ class LayerComparison:
     by: By
     layers: dict[str, int]
     pairs: tuple[ModelPair, ...]
-    together: Similarity | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON data; null stands for undefined values."""
@@ -99,33 +91,25 @@ class LayerComparison:
         return {"schema": _SCHEMA, "version": _SCHEMA_VERSION, **content}
 
     def to_text(self) -> str:
-        """Return a Markdown table of the pairs, and a line for all models together."""
-        rows, small = [], []
+        """Return a Markdown table of the pairs, and which p stay small when they are corrected."""
+        rows = []
         for pair in self.pairs:
-            names = f"{pair.first} and {pair.second}"
-            row = [names, str(pair.depths)]
-            for measure in _MEASURES:
-                similarity: Similarity = getattr(pair, measure)
-                row += [format_number(similarity.value), p_text(similarity.p)]
-                if similarity.holm <= _SMALL:
-                    small.append(f"{measure} of {names} ({p_text(similarity.holm)})")
+            row = [f"{pair.first} and {pair.second}"]
+            for similarity in (pair.correlation, pair.useful, pair.harmful):
+                star = "*" if similarity.holm <= _SMALL else ""
+                row += [format_number(similarity.value), p_text(similarity.p) + star]
             rows.append(row)
         title = (
             f"{self.intervention.name}, layers by {self.by}: Spearman correlation of effects, "
             "Jaccard overlap of sets; p by circular shifts of layers"
         )
-        headers = ["models", "depths", *(name for of in _MEASURES for name in (of, "p"))]
-        fewest = min(pair.depths for pair in self.pairs)
-        lines = [
-            markdown_table(title, headers, rows),
-            f"corrected over all p of the table by Holm's method, at most {_SMALL}: "
-            f"{', '.join(small) or 'none'}",
-            f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}",
-        ]
-        if self.together:
-            value, p = format_number(self.together.value), p_text(self.together.p)
-            lines.append(f"all models together: mean correlation {value}, p = {p}")
-        return "\n".join(lines)
+        headers = ["models", "correlation", "p", "useful", "p", "harmful", "p"]
+        least = p_text(1 / min(self.layers.values()))
+        return (
+            f"{markdown_table(title, headers, rows)}\n"
+            f"*: at most {_SMALL} when all p of the table are corrected by Holm's method\n"
+            f"With so few layers, no p can be below {least}."
+        )
 
 
 def compare_reports(
@@ -134,7 +118,7 @@ def compare_reports(
     """Compare models by which of their layers are useful and harmful.
 
     Args:
-        layer_reports: Reports by the name of each model; see `read_layer_files`.
+        layer_reports: Reports by the name of each model.
         by: Whether the sign or the evidence decides the sets of layers.
 
     Raises:
@@ -156,46 +140,39 @@ def compare_reports(
             f"{partial[0]}: not swept on every layer, each alone; sweep it without --layers"
         )
     first = check_same_sweep(layer_reports)
-    effects = {
-        name: np.array([layer.accuracy.difference.points for layer in report.layers])
-        for name, report in layer_reports.items()
-    }
-    pairs = []
-    for names in itertools.combinations(layer_reports, 2):
-        depths = min(len(effects[name]) for name in names)
-        correlation = correlate([effects[name] for name in names])
-        useful, harmful = (
-            _overlap(*(_members(layer_reports[name], role, by, depths) for name in names))
-            for role in ("useful", "harmful")
-        )
-        pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
+    pairs = list(itertools.combinations(layer_reports, 2))
+    measured: list[tuple[float, float]] = []
+    for one, other in pairs:
+        measured += _measures(layer_reports[one], layer_reports[other], by)
+    corrected = holm([p for _, p in measured]).tolist()
+    found = [Similarity(*values, p) for values, p in zip(measured, corrected, strict=True)]
     return LayerComparison(
         fingerprint=first.data.fingerprint,
         intervention=first.intervention,
         by=by,
-        layers={name: len(points) for name, points in effects.items()},
-        pairs=tuple(_corrected(pairs)),
-        together=correlate(list(effects.values())) if len(effects) > 2 else None,
+        layers={name: report.model.layers for name, report in layer_reports.items()},
+        pairs=tuple(
+            ModelPair(*pair, *found[number : number + 3])
+            for number, pair in zip(itertools.count(step=3), pairs)
+        ),
     )
 
 
-def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
-    """Return the pairs with the p of all their measures corrected together."""
-    p = [getattr(pair, measure).p for pair in pairs for measure in _MEASURES]
-    tested = ~np.isnan(p)
-    corrected = np.full(len(p), math.nan)
-    corrected[tested] = holm(np.array(p)[tested])
-    values = iter(corrected.tolist())
-    return [
-        replace(pair, **{m: replace(getattr(pair, m), holm=next(values)) for m in _MEASURES})
-        for pair in pairs
-    ]
+def _measures(first: LayerReport, second: LayerReport, by: By) -> Iterator[tuple[float, float]]:
+    """Yield the value and the p of each measure of two models, in the order of `ModelPair`."""
+    reports = first, second
+    depths = min(report.model.layers for report in reports)
+    yield correlate(*(_effects(report) for report in reports))
+    for role in ("useful", "harmful"):
+        yield _overlap(*(nearest_layers(_members(report, role, by), depths) for report in reports))
 
 
-def shifts(depths: int) -> Ints:
-    """Return the circular shifts of layers, [shifts, depths]; the first is the order as it is."""
-    shifted: Ints = (np.arange(depths) + np.arange(depths)[:, None]) % depths
-    return shifted
+def _effects(report: LayerReport) -> Floats:
+    return np.array([layer.accuracy.difference.points for layer in report.layers])
+
+
+def _members(report: LayerReport, role: Role, by: By) -> Bools:
+    return np.array([getattr(layer, by) == role for layer in report.layers])
 
 
 def interpolate_effects(effects: Floats, depths: int) -> Floats:
@@ -217,46 +194,34 @@ def nearest_layers(members: Bools, depths: int) -> Bools:
     return nearest
 
 
-def correlate(effects: Sequence[Floats], draws: int = DRAWS) -> Similarity:
-    """Return the mean Spearman correlation over pairs of models, [layers] each.
-
-    All models but the first are shifted: in all ways, or in `draws` random ones if these are fewer.
-    """
-    models, depths = len(effects), min(map(len, effects))
-    ranks = np.stack([average_ranks(interpolate_effects(points, depths)) for points in effects])
+def correlate(first: Floats, second: Floats) -> tuple[float, float]:
+    """Return the Spearman correlation of two models, [layers] each, and its p."""
+    depths = min(len(first), len(second))
+    effects = [interpolate_effects(points, depths) for points in (first, second)]
+    ranks = np.stack([average_ranks(points) for points in effects])
     ranks -= ranks.mean(axis=1, keepdims=True)
-    lengths = np.sqrt(np.square(ranks).sum(axis=1, keepdims=True))
+    lengths = np.sqrt(np.square(ranks).sum(axis=1))
     if not lengths.all():
-        return Similarity(math.nan, math.nan, math.nan)
-    ranks /= lengths
-    picks = np.random.default_rng(0).integers(depths, size=(models - 1, draws))
-    picks[:, 0] = 0  # as it is
-    if models == 2 or depths ** (models - 1) <= draws:
-        picks = np.indices((depths,) * (models - 1)).reshape(models - 1, -1)
-    table = shifts(depths)
-    sums = ranks[0] + sum(
-        vector[table[pick]] for vector, pick in zip(ranks[1:], picks, strict=True)
-    )
-    # The squared length of a sum of unit vectors: `models`, and each pair's correlation twice.
-    return _similarity((np.square(sums).sum(axis=1) - models) / (models * (models - 1)))
+        return math.nan, math.nan
+    fixed, shifted = ranks / lengths[:, None]
+    return _value_and_p(shifted[_shifts(depths)] @ fixed)
 
 
-def _overlap(first: Bools, second: Bools) -> Similarity:
-    """Return the Jaccard overlap of two sets of depths; the second is shifted."""
-    shifted = second[shifts(len(second))]
+def _overlap(first: Bools, second: Bools) -> tuple[float, float]:
+    """Return the Jaccard overlap of two sets of depths, and its p."""
+    shifted = second[_shifts(len(second))]
     union = (first | shifted).sum(axis=1)
     if not union.all():
-        return Similarity(math.nan, math.nan, math.nan)
-    return _similarity((first & shifted).sum(axis=1) / union)
+        return math.nan, math.nan
+    return _value_and_p((first & shifted).sum(axis=1) / union)
 
 
-def _similarity(values: Floats) -> Similarity:
-    """Return the first value and the share of all values that are at least as great."""
-    p = float((values >= values[0] - _TIE).mean())
-    return Similarity(float(values[0]), p, p)
+def _shifts(depths: int) -> Ints:
+    """Return the circular shifts of layers, [shifts, depths]; the first is the order as it is."""
+    shifted: Ints = (np.arange(depths) + np.arange(depths)[:, None]) % depths
+    return shifted
 
 
-def _members(report: LayerReport, role: Role, by: By, depths: int) -> Bools:
-    members = np.zeros(len(report.layers), dtype=np.bool_)
-    members[report.selected(role, by)] = True
-    return nearest_layers(members, depths)
+def _value_and_p(by_shift: Floats) -> tuple[float, float]:
+    """Return the first value, and the share of all values that are at least as great."""
+    return float(by_shift[0]), float((by_shift >= by_shift[0] - _TIE).mean())

@@ -2,15 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import check_output, read_text, write_whole
-
-_Report = TypeVar("_Report")
+from pragworld_tasks.layers.settings import ModelIdentity
 
 LAYERS, PATCHING, TOKENS = "pragworld-layers", "pragworld-patching", "pragworld-patched-tokens"
 WRITERS = {  # the commands that write the files of each schema
@@ -25,6 +25,54 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 _HEAD = re.compile(r'\s*\{\s*"schema":\s*"([\w-]+)",\s*"version":\s*(\d+)')
 
 
+class Report:
+    """What reports of all kinds have: a file, and a text that notebooks show.
+
+    Attributes:
+        schema: One of the schemas in `WRITERS`.
+        rows: The attribute that holds the observations, which a file has one a line.
+        model: The model that was swept.
+    """
+
+    schema: ClassVar[str]
+    rows: ClassVar[str]
+    model: ModelIdentity
+
+    def to_text(self) -> str:
+        """Return Markdown tables."""
+        raise NotImplementedError
+
+    def _repr_markdown_(self) -> str:
+        return self.to_text()
+
+    def write(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write what was observed to a JSON file.
+
+        Raises:
+            InputError: The file exists and `overwrite` is false, or it cannot be written.
+        """
+        check_output(Path(path), overwrite)
+        fields: dict[str, Any] = TypeAdapter(type(self)).dump_python(self, mode="json")
+        lines = ",\n    ".join(json.dumps(row) for row in fields.pop(self.rows))
+        content = {"schema": self.schema, "version": VERSION, **fields}
+        head = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in content.items())
+        text = f'{{\n{head}  "{self.rows}": [\n    {lines}\n  ]\n}}\n'
+        write_whole(Path(path), text.encode())
+
+
+_Report = TypeVar("_Report", bound=Report)
+
+
+def by_title(reports: Iterable[_Report]) -> dict[str, _Report]:
+    """Return reports by a short, unique title: that of their model, numbered if it recurs."""
+    titled: dict[str, _Report] = {}
+    for report in reports:
+        title = report.model.title
+        earlier = sum(other.model.title == title for other in titled.values())
+        titled[f"{title} ({earlier + 1})" if earlier else title] = report
+    return titled
+
+
 def schema_of(path: str | Path) -> str | None:
     """Return the schema that a file names at its beginning; None if it names none.
 
@@ -35,8 +83,8 @@ def schema_of(path: str | Path) -> str | None:
     return head[1] if head else None
 
 
-def read_report(path: str | Path, schema: str, kind: type[_Report]) -> _Report:
-    """Return the report in a file of one of the schemas in `WRITERS`.
+def read_report(path: str | Path, kind: type[_Report]) -> _Report:
+    """Return the report of a kind that a file holds.
 
     Raises:
         InputError: The file cannot be read, another command or another version wrote it, or it does
@@ -44,39 +92,16 @@ def read_report(path: str | Path, schema: str, kind: type[_Report]) -> _Report:
     """
     text = read_text(path)
     head = _HEAD.match(text)
-    if head is None or head[1] != schema:
+    command = WRITERS[kind.schema]
+    if head is None or head[1] != kind.schema:
         other = f"written by `{WRITERS[head[1]]}`; " if head and head[1] in WRITERS else ""
-        raise InputError(f"{path}: {other}give a file that `{WRITERS[schema]}` wrote")
+        raise InputError(f"{path}: {other}give a file that `{command}` wrote")
     if int(head[2]) != VERSION:
         raise InputError(
-            f"{path}: version {head[2]} of {schema}, but this pragworld reads version {VERSION}; "
-            f"make it anew with `{WRITERS[schema]}`, from the same model and documents"
+            f"{path}: version {head[2]} of {kind.schema}, but this pragworld reads version "
+            f"{VERSION}; make it anew with `{command}`, from the same model and documents"
         )
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
         raise InputError(f"{path}: {first_problem(error)}; write the file again") from error
-
-
-def write_report(
-    path: str | Path, schema: str, report: object, rows: str, overwrite: bool = False
-) -> None:
-    """Write a report as JSON, with its observations one a line.
-
-    Args:
-        path: The file.
-        schema: One of the schemas in `WRITERS`.
-        report: The report, a dataclass.
-        rows: The name of the attribute that holds the observations.
-        overwrite: Whether the file may exist.
-
-    Raises:
-        InputError: The file exists and `overwrite` is false, or it cannot be written.
-    """
-    check_output(Path(path), overwrite)
-    fields: dict[str, Any] = TypeAdapter(type(report)).dump_python(report, mode="json")
-    lines = ",\n    ".join(json.dumps(row) for row in fields.pop(rows))
-    content = {"schema": schema, "version": VERSION, **fields}
-    head = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in content.items())
-    text = f'{{\n{head}  "{rows}": [\n    {lines}\n  ]\n}}\n'
-    write_whole(Path(path), text.encode())

@@ -43,7 +43,6 @@ By = Literal["sign", "evidence"]
 FEWEST_GROUPS = 30
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
-_EFFECTS = ("flip", "invariant", "original")
 _EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 
 
@@ -159,28 +158,26 @@ def compute_statistics(
     gold = np.array([document.gold for document in documents]).T
     correct = gold > 0.5
 
-    def metric(covered: Bools, fewest: int = LEAST_GROUPS) -> tuple[Share, list[Outcome]]:
-        return _metric([tally(right, covered, group) for right in correct], settings, fewest)
-
     everything = np.ones(len(documents), dtype=np.bool_)
-    accuracy, ablated = metric(everything)
-    by_class = {
-        name: metric(covered, FEWEST_GROUPS) for name, covered in _classes(documents, split).items()
-    }
+    runs = [tally(right, everything, group) for right in correct]
+    accuracy, ablated = _compare_runs(runs, settings)
     robust: tuple[Share | None, Sequence[Outcome | None]] = None, [None] * len(targets)
     own = split == "own"
     if len(documents) > len(np.unique(group)) if own else has_alterations(split):
-        robust = _metric([robust_tally(right, group, group) for right in correct], settings)
-    right = np.stack([tally(right, everything, group).right for right in correct], axis=1)
-    gains = right[:, 1:] - right[:, :1]
-    p = [sign_flip_test(of_target) for of_target in gains.T]
+        robust = _compare_runs([robust_tally(right, group, group) for right in correct], settings)
+    by_class = {}
+    for name, covered in _classes(documents).items():
+        of_class = [tally(right, covered, group) for right in correct]
+        by_class[name] = _compare_runs(of_class, settings, FEWEST_GROUPS)
+    gains = [run.right - runs[0].right for run in runs[1:]]
+    p = [sign_flip_test(of_target) for of_target in gains]
     clipped = gold.clip(_EXTREME, 1 - _EXTREME)
     logits = np.log(clipped / (1 - clipped))
     changes = [clustered_mean(row - logits[0], group) for row in logits[1:]]
     corrected, log_odds_holm = holm(p), holm([change.p for change in changes])
     layers = []
     for number, target in enumerate(targets):
-        sign = _ROLES[int(np.sign(gains[:, number].sum()))]
+        sign = _ROLES[int(np.sign(gains[number].sum()))]
         layers.append(
             LayerResult(
                 target=target,
@@ -200,58 +197,59 @@ def compute_statistics(
 
 
 def holm(p: ArrayLike) -> Floats:
-    """Return [tests] p values corrected for their number by the method of Holm (1979)."""
+    """Return [tests] p values corrected for their number by the method of Holm (1979).
+
+    NaN stands for a test that was not done, and stays.
+    """
     p = np.asarray(p, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    corrected = np.empty_like(p)
-    steps = p[order] * (p.size - np.arange(p.size))
+    corrected = np.full_like(p, math.nan)
+    order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # NaN come last
+    steps = p[order] * (len(order) - np.arange(len(order)))
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected
 
 
-def _classes(documents: Sequence[DocumentResult], split: Split) -> dict[str, Bools]:
+def _classes(documents: Sequence[DocumentResult]) -> dict[str, Bools]:
     """Return which documents each alteration and each effect covers, of those that cover any."""
     alteration = np.array([document.alteration or "" for document in documents])
-    effect = np.array([document.effect or "original" for document in documents])
-    if not (alteration.any() if split == "own" else has_alterations(split)):
+    if not alteration.any():
         return {}
+    effect = np.array([document.effect or "original" for document in documents])
     classes: dict[str, Bools] = {name: alteration == name for name in ALTERATIONS}
-    classes |= {name: effect == name for name in _EFFECTS}
+    classes |= {name: effect == name for name in ("flip", "invariant", "original")}
     return {name: covered for name, covered in classes.items() if covered.any()}
 
 
-def _metric(
+def _compare_runs(
     runs: Sequence[Tally], settings: SweepSettings, fewest: int = LEAST_GROUPS
 ) -> tuple[Share, list[Outcome]]:
-    """Return a metric in the plain run, and with each target ablated.
+    """Return a metric in the plain run, the first, and with each target ablated.
 
     Args:
-        runs: The tallies of the plain run and of those with each target ablated.
+        runs: The tallies of the metric in each run.
         settings: The settings of the statistics. All metrics have the same bootstrap draws.
-        fewest: How many groups it must cover to have intervals.
+        fewest: How many groups the metric must cover to have intervals.
     """
-    numbered = dict(enumerate(runs))
-    plain = numbered.pop(0)
-    intervals, differences, bands = (
-        dict.fromkeys(range(len(runs)), Interval(math.nan, math.nan)) for _ in range(3)
-    )
+    level, draws = settings.level, (settings.resamples, settings.seed)
+    plain, *ablated = runs
+    intervals = differences = bands = [Interval(math.nan, math.nan)] * len(runs)
     if plain.groups >= fewest:
-        draws = settings.resamples, settings.seed
+        intervals = [*bootstrap_intervals(dict(enumerate(runs)), *draws, level).values()]
+        numbered = dict(enumerate(ablated))
         drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws)
-        intervals = bootstrap_intervals(dict(enumerate(runs)), *draws, settings.level)
-        differences = {n: percentile_interval(drawn[n], settings.level) for n in numbered}
-        bands = simultaneous_intervals(drawn, settings.level)
+        differences = [percentile_interval(of_target, level) for of_target in drawn.values()]
+        bands = [*simultaneous_intervals(drawn, level).values()]
     total = int(plain.total.sum())
-    shares = []
-    for number, run in enumerate(runs):
-        low, high = _in_percent(intervals[number])
-        shares.append(Share(right=int(run.right.sum()), total=total, low=low, high=high))
+    plain_share, *shares = [
+        Share(right=int(run.right.sum()), total=total, low=100 * low, high=100 * high)
+        for run, (low, high) in zip(runs, intervals, strict=True)
+    ]
     outcomes = []
-    for number, run in numbered.items():
+    for run, share, difference, band in zip(ablated, shares, differences, bands, strict=False):
         points = float(100 * (run.right - plain.right).sum() / total)
-        difference = Difference(points, _in_percent(differences[number]))
-        outcomes.append(Outcome(shares[number], difference, _in_percent(bands[number])))
-    return shares[0], outcomes
+        outcome = Outcome(share, Difference(points, _in_percent(difference)), _in_percent(band))
+        outcomes.append(outcome)
+    return plain_share, outcomes
 
 
 def _in_percent(interval: Interval) -> Interval:

@@ -1,25 +1,20 @@
 """What the page of layers shows: ablation and patching sweeps of several models, as heat maps."""
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.figures import PatchedProbability
-from pragworld_tasks.layers.files import PATCHING, schema_of
+from pragworld_tasks.layers.files import PATCHING, by_title, schema_of
 from pragworld_tasks.layers.layer_statistics import LayerResult, Outcome, Role
 from pragworld_tasks.layers.patching_report import (
     PatchingReport,
-    average_effects,
-    interval_text,
     read_patching,
 )
-from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.text import format_interval, format_percent, format_points
-
-_Report = TypeVar("_Report", LayerReport, PatchingReport)
 
 # Steps of the color scale in points. They grow, so that one layer that everything depends on does
 # not make all others look alike.
@@ -51,31 +46,32 @@ def read_sweeps(paths: Sequence[Path]) -> dict[str, Any]:
     positions.
 
     Raises:
-        InputError: A file cannot be read, is given twice, or is not of every layer.
+        InputError: A file cannot be read, or is not of every layer.
     """
     ablations: dict[Hashable, list[LayerReport]] = {}
     patchings: dict[Hashable, list[PatchingReport]] = {}
     for path in paths:
         if schema_of(path) == PATCHING:
             patched = read_patching(path)
-            _add(patchings, (patched.data.fingerprint, patched.positions), patched)
+            sweep: Hashable = patched.data.fingerprint, patched.positions
+            patchings.setdefault(sweep, []).append(patched)
             continue
         ablated = read_layers(path)
         if not ablated.is_whole:
             raise InputError(f"{path}: not of every layer, each alone; sweep on all layers")
-        _add(ablations, (ablated.data.fingerprint, ablated.intervention.name), ablated)
+        sweep = ablated.data.fingerprint, ablated.intervention.name
+        ablations.setdefault(sweep, []).append(ablated)
     return {
         "ablations": [
-            [(title, report, _class_rows(report)) for title, report in _titled(reports)]
+            [(title, report, _class_rows(report)) for title, report in by_title(reports).items()]
             for reports in ablations.values()
         ],
         "patchings": [
-            [(title, report, *_patched_rows(report)) for title, report in _titled(reports)]
+            [(title, report, *_patched_rows(report)) for title, report in by_title(reports).items()]
             for reports in patchings.values()
         ],
         "steps": STEPS,
         "difference_cells": difference_cells,
-        "interval_text": interval_text,
     }
 
 
@@ -118,19 +114,6 @@ def difference_cells(report: LayerReport, metric: str) -> list[HeatCell]:
     return [cell._replace(mark=role) for cell, role in zip(cells, roles, strict=True)]
 
 
-def _add(sets: dict[Hashable, list[_Report]], key: Hashable, report: _Report) -> None:
-    together = sets.setdefault(key, [])
-    if any(other.model == report.model for other in together):
-        raise InputError(
-            f"{report.model.name}: two files are of the same sweep of this model; give one"
-        )
-    together.append(report)
-
-
-def _titled(reports: Sequence[_Report]) -> Iterator[tuple[str, _Report]]:
-    return zip(model_titles([report.model for report in reports]), reports, strict=True)
-
-
 def _class_rows(report: LayerReport) -> list[HeatRow]:
     rows = []
     for name, share in report.plain.by_class.items():
@@ -140,21 +123,20 @@ def _class_rows(report: LayerReport) -> list[HeatRow]:
 
 
 def _difference_cell(layer: LayerResult, outcome: Outcome) -> HeatCell:
-    points, interval = outcome.difference.points, format_interval(outcome.difference.interval)
-    value = format_points(points)
-    return HeatCell(
-        color_of(points), value, f"layer {layer.target.name}: {value} points, {interval}"
-    )
+    points = outcome.difference.points
+    value, interval = format_points(points), format_interval(outcome.difference.interval)
+    text = f"layer {layer.target.name}: {value} points, {interval}"
+    return HeatCell(color_of(points), value, text)
 
 
 def _patched_rows(report: PatchingReport) -> tuple[PatchedProbability | None, list[HeatRow]]:
     """Return the average over all kept pairs, and a row for these and for each alteration."""
-    averages = {name: average_effects(pairs) for name, pairs in report.kept_by_alteration().items()}
+    averages = report.averages()
     rows = []
     for name, average in averages.items():
         cells = [
             HeatCell(f"share-{round(10 * p)}", f"{p:.3f}", f"layer {layer}: p = {p:.3f}")
-            for layer, p in zip(average.layers, average.probability, strict=True)
+            for layer, p in enumerate(average.probability)
         ]
         rows.append(HeatRow(name, average.pairs, f"{average.original_run:.3f}", cells))
     return averages.get("all"), rows

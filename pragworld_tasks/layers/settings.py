@@ -6,7 +6,6 @@ original and an altered variant, it may also be `altered`, the tokens that diffe
 the rest of the utterances that hold a difference.
 """
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,8 +36,8 @@ class ModelIdentity:
     Attributes:
         name: The name on the Hugging Face hub, or the folder, as the user gave it.
         revision: The revision of the weights, if known.
-        adapter: The folder or the name of the PEFT adapter, if any, and behind an @ the first
-            digits of a digest of its weights.
+        adapter: The PEFT adapter, if any, and behind an @ the first digits of a digest of its
+            weights.
         dtype: The type of the weights during the sweep.
         layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; or the labels of all
@@ -55,6 +54,12 @@ class ModelIdentity:
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
     chat_template: bool
     quantization: str | None = None
+
+    @property
+    def title(self) -> str:
+        """A short name: the model, and its adapter and quantization if it has any."""
+        parts = [self.name, self.adapter, self.quantization]
+        return " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -74,17 +79,6 @@ class DataIdentity:
     groups: int
     fingerprint: str
     generator: dict[str, Any] | None = None
-
-
-def model_titles(models: Sequence[ModelIdentity]) -> list[str]:
-    """Return a short, unique title for each model: its name, adapter and quantization."""
-    titles: list[str] = []
-    for model in models:
-        parts = [model.name, model.adapter, model.quantization]
-        title = " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
-        numbered = itertools.chain([title], (f"{title} ({n})" for n in itertools.count(2)))
-        titles.append(next(name for name in numbered if name not in titles))
-    return titles
 
 
 def is_same_model(first: str, second: str) -> bool:

@@ -1,7 +1,8 @@
 """The report of patching the tokens of one pair, and its map of tokens and layers."""
 
+import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from pragworld_tasks.figures import figure_file
-from pragworld_tasks.layers.files import TOKENS, Probability, read_report, write_report
-from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity, model_titles
-from pragworld_tasks.text import format_number, markdown_table
+from pragworld_tasks.layers.files import TOKENS, Probability, Report, read_report
+from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
+from pragworld_tasks.text import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +27,6 @@ PART_TITLES: dict[Part, str] = {
     "last": "last token",
     "rest": "rest",
 }
-MOST_TOKENS = 40  # of a prompt that the map shows as a whole
-_SEEN = {"\n": "↵", "\t": "⇥"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class PatchedToken:
 
     Attributes:
         text: What it stands for.
-        part: The part of the prompt that it belongs to.
+        part: Its part of the prompt.
         source: The position in the altered prompt that it is patched from; None without one.
         source_text: What the token there stands for.
         patched: p(y) patched at the input of each layer; None without a source.
@@ -52,15 +51,14 @@ class PatchedToken:
     def shown(self) -> str:
         """The text of the token, and of the one it is patched from where they differ."""
         texts = dict.fromkeys((self.text, self.source_text or self.text))
-        return " → ".join(map(_visible, texts))
+        return " → ".join(repr(text.strip(" "))[1:-1] or "␣" for text in texts)
 
 
 @dataclass(frozen=True)
-class TokenReport:
+class TokenReport(Report):
     """The effects of the tokens of one original, patched from one altered variant.
 
     Attributes:
-        model, data: The model and the two documents.
         original, altered: Their rows in the split.
         alteration: The category of the alteration.
         answer: The gold answer y of the altered prompt. All probabilities are p(y).
@@ -68,6 +66,9 @@ class TokenReport:
         parts: p(y) patched at the input of each layer, with all tokens of a part patched together.
         tokens: The tokens of the original prompt in order, each patched alone.
     """
+
+    schema = TOKENS
+    rows = "tokens"
 
     model: ModelIdentity
     data: DataIdentity
@@ -84,82 +85,44 @@ class TokenReport:
         """Return how many tokens of a part are patched."""
         return sum(token.part == part and token.patched is not None for token in self.tokens)
 
-    def most_telling(self, count: int = 10) -> list[tuple[int, int]]:
-        """Return the position of each token that changes the answer most, and at which layer.
-
-        Args:
-            count: How many tokens to return at most. An effect that rounds to 0.000 is none.
-        """
-        peaks = []
-        for position, token in enumerate(self.tokens):
-            effects = [abs(p - self.original_run) for p in token.patched or ()]
-            if effects and max(effects) >= 0.0005:
-                peaks.append((-max(effects), position, effects.index(max(effects))))
-        return [(position, layer) for _, position, layer in sorted(peaks)[:count]]
+    @property
+    def title(self) -> str:
+        """The model, the two documents and the probabilities in the plain runs."""
+        kind = f" ({self.alteration})" if self.alteration else ""
+        return (
+            f"{self.model.title}: {self.data.split}, row {self.original} patched from row "
+            f"{self.altered}{kind}; OR {self.original_run:.3f}, AR {self.altered_run:.3f}"
+        )
 
     def to_text(self) -> str:
-        """Return Markdown tables: the parts by layer, and the most telling tokens."""
+        """Return a Markdown table of the parts by layer."""
         counts = {part: f" ({self.count(part)})" if part != "last" else "" for part in self.parts}
         rows = [
             [str(layer), *(f"{patched[layer]:.3f}" for patched in self.parts.values())]
             for layer in range(self.model.layers)
         ]
-        title = f"{'; '.join(self._titles())}; p({self.answer}) with parts patched"
         headers = ["layer", *(PART_TITLES[part] + count for part, count in counts.items())]
-        tables = [markdown_table(title, headers, rows)]
-        if "altered" not in self.parts:
-            tables.append(
-                "No altered token can be patched: the alteration only inserts or deletes tokens.\n"
-            )
-        rows = []
-        for position, layer in self.most_telling():
-            token = self.tokens[position]
-            p = (token.patched or ())[layer]
-            effect = format_number(p - self.original_run, "+.3f")
-            part = PART_TITLES[token.part]
-            rows.append([token.shown, str(position), part, str(layer), f"{p:.3f}", effect])
-        if rows:
-            headers = ["token", "position", "part", "at layer", "p patched", "direct effect"]
-            title = "tokens that change the answer most, patched alone"
-            tables.append(markdown_table(title, headers, rows))
-        return "\n".join(tables)
-
-    def _titles(self) -> tuple[str, str]:
-        kind = f" ({self.alteration})" if self.alteration else ""
-        return (
-            f"{model_titles([self.model])[0]}: {self.data.split}, row {self.original} patched from "
-            f"row {self.altered}{kind}",
-            f"OR {self.original_run:.3f}, AR {self.altered_run:.3f}",
-        )
-
-    def _repr_markdown_(self) -> str:
-        return self.to_text()
-
-    def write(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the report to a JSON file; see `LayerReport.write`."""
-        write_report(path, TOKENS, self, "tokens", overwrite)
+        return markdown_table(f"{self.title}; p({self.answer}) with parts patched", headers, rows)
 
     def plot(self, path: str | Path | None = None) -> "Figure":
         """Draw how p of the altered prompt's gold answer changes, by layer and patched token.
 
-        A prompt of more than `MOST_TOKENS` tokens is shown by its altered utterances, the question
-        and the last token. The other tokens are patched together, in one column.
+        The map shows the altered utterances, the question and the last token. The other tokens are
+        patched together, in one column.
 
         Raises:
             InputError: The file cannot be written.
         """
         from matplotlib.ticker import MaxNLocator
 
-        is_whole = len(self.tokens) <= MOST_TOKENS
-        shown = [n for n, token in enumerate(self.tokens) if is_whole or token.part != "rest"]
-        labels = [textwrap.shorten(self.tokens[n].shown, 30, placeholder="…") for n in shown]
-        columns: list[Sequence[float] | None] = [self.tokens[n].patched for n in shown]
-        if not is_whole and "rest" in self.parts:
-            shown, columns = [-1, *shown], [self.parts["rest"], *columns]
-            labels = [f"{self.count('rest')} other tokens", *labels]
+        shown = [token for token in self.tokens if token.part != "rest"]
+        labels = [textwrap.shorten(token.shown, 30, placeholder="…") for token in shown]
         layers = self.model.layers
-        missing = [np.nan] * layers
-        values = np.array([column or missing for column in columns]).T - self.original_run
+        columns = [token.patched or (math.nan,) * layers for token in shown]
+        if "rest" in self.parts:
+            labels = [f"{self.count('rest')} other tokens", *labels]
+            columns = [self.parts["rest"], *columns]
+        values = np.array(columns).T - self.original_run
         most = max(float(np.nanmax(np.abs(values))), 0.01)  # rounding errors stay pale
         width = max(5.0, 1.6 + 0.2 * len(labels))
         height = max(2.9, 2.1 + 0.13 * layers) + 0.06 * max(map(len, labels))
@@ -171,19 +134,11 @@ class TokenReport:
             axes.grid(visible=False)
             axes.yaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10], integer=True))
             axes.set_ylabel("patched layer")
-            axes.set_xticks(range(len(labels)), labels, rotation=90)
-            for place, position in enumerate(shown):
-                is_altered = position >= 0 and self.tokens[position].part == "altered"
-                weight = "bold" if is_altered else "normal"
-                axes.get_xticklabels()[place].set(fontsize=7, fontweight=weight)
-                if place and position > shown[place - 1] + 1:
-                    axes.axvline(place - 0.5, color="black", linewidth=1.2)
-            explained = "patched token (bold: altered; gray: nothing to patch it from)"
-            axes.set_xlabel(explained, fontsize=7)
+            axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
+            axes.set_xlabel("patched token (gray: nothing to patch it from)", fontsize=7)
             bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
             bar.set_label(f"p({self.answer}) patched minus OR")
-            what, runs = self._titles()
-            figure.suptitle(f"{textwrap.fill(what, int(width * 14))}\n{runs}", fontsize=9)
+            figure.suptitle(textwrap.fill(self.title, int(width * 14)), fontsize=9)
         return figure
 
 
@@ -193,13 +148,4 @@ def read_patched_tokens(path: str | Path) -> TokenReport:
     Raises:
         InputError: The file is missing, malformed, or of another version.
     """
-    return read_report(path, TOKENS, TokenReport)
-
-
-def _visible(text: str) -> str:
-    """Return the text of a token on one line, without spaces around it, and with all else seen."""
-    line = "".join(
-        character if character.isprintable() else _SEEN.get(character, ascii(character)[1:-1])
-        for character in text.strip(" ")
-    )
-    return line or "␣"
+    return read_report(path, TokenReport)

@@ -23,7 +23,7 @@ from pragworld_interp.loading import model_identity
 from pragworld_interp.sweep_data import OwnPrompt, select_pair
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.token_report import MOST_TOKENS, PART_TITLES, Part, PatchedToken
+from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS: dict[str, Any] = {"groups": 1, "seed": 7}
@@ -73,8 +73,13 @@ def test_tokens_and_parts_agree_with_plain_hooks(
     assert report.original_run == pytest.approx(probability(loaded, 0, []), abs=2e-6)
     altered = [token for token in report.tokens if token.part == "altered" and token.patched]
     assert any(token.text != token.source_text for token in altered)
-    telling = [position for position, _ in report.most_telling(4)]
-    assert max(abs(p - report.original_run) for p in report.tokens[telling[0]].patched or ()) > 0.01
+    effects = {
+        position: max(abs(p - report.original_run) for p in token.patched)
+        for position, token in enumerate(report.tokens)
+        if token.patched
+    }
+    telling = sorted(effects, key=effects.__getitem__)[-4:]
+    assert effects[telling[-1]] > 0.01
     for position in {*telling, *map(report.tokens.index, altered[:2]), len(report.tokens) - 1}:
         token = report.tokens[position]
         assert token.source is not None
@@ -170,10 +175,9 @@ def test_prompts_of_ones_own_are_traced(loaded: tuple[Any, Any]) -> None:
         trace(*loaded, DOCUMENTS)
 
 
-def test_where_tokens_are_only_inserted_the_report_says_so(loaded: tuple[Any, Any]) -> None:
+def test_inserted_tokens_have_nothing_to_be_patched_from(loaded: tuple[Any, Any]) -> None:
     prompts = [PROMPTS[0], "Bob met Alice and Mia. Who met Alice?"]
-    text = trace(*loaded, prompts=prompts, **OWN).to_text()
-    assert "No altered token can be patched: the alteration only inserts or deletes" in text
+    assert "altered" not in trace(*loaded, prompts=prompts, **OWN).parts
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,7 @@ def test_where_tokens_are_only_inserted_the_report_says_so(loaded: tuple[Any, An
     [
         (" red", " blue", "red → blue"),
         (" red", " red", "red"),
-        ("\n\n", None, "↵↵"),
+        ("\n\n", None, r"\n\n"),
         (" ", "\r", "␣ → \\r"),
         ("\x1b[2J", "a\u2028b", r"\x1b[2J → a\u2028b"),
     ],
@@ -229,14 +233,14 @@ def heat_map(figure: Any) -> Any:
     return image.get_array()
 
 
-@pytest.mark.parametrize(("layers", "tokens"), [(5, 3), (32, MOST_TOKENS), (80, 150)])
+@pytest.mark.parametrize(("layers", "tokens"), [(5, 3), (80, 150)])
 def test_nothing_of_a_figure_is_clipped(layers: int, tokens: int, report: TokenReport) -> None:
     drawn = invented(report, layers, tokens)
     figure = drawn.plot()
-    whole = tokens <= MOST_TOKENS
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    shown = [token.text for token in drawn.tokens if whole or token.part != "rest"]
-    assert labels == ([] if whole else [f"{drawn.count('rest')} other tokens"]) + shown
+    shown = [token.text for token in drawn.tokens if token.part != "rest"]
+    rest = drawn.count("rest")
+    assert labels == ([f"{rest} other tokens"] if rest else []) + shown
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
     assert min(box.x0, box.y0) >= 0

@@ -1,9 +1,9 @@
 """The comparison of layers between models against SciPy, plain loops and properties of chance."""
 
 import dataclasses
-import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from layer_reports import random_report
 from scipy.stats import spearmanr
 
 from pragworld_tasks.evaluation.metrics import Floats
-from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.ablation_report import LayerReport, p_text
 from pragworld_tasks.layers.comparison import (
     LayerComparison,
     Similarity,
@@ -19,10 +19,10 @@ from pragworld_tasks.layers.comparison import (
     correlate,
     interpolate_effects,
     nearest_layers,
-    shifts,
 )
 from pragworld_tasks.layers.layer_statistics import Role
 from pragworld_tasks.layers.settings import Target, every_layer
+from pragworld_tasks.text import format_number
 
 BASE = random_report(1)
 
@@ -73,7 +73,7 @@ def test_correlation_against_scipy_and_overlap_against_sets() -> None:
     for role, found in overlaps.items():
         one, other = (set(report.selected(role)) for report in (first, second))
         assert found.value == pytest.approx(len(one & other) / len(one | other))
-    assert (pair.first, pair.second, pair.depths) == ("a", "b", 24)
+    assert (pair.first, pair.second) == ("a", "b")
 
 
 def test_evidence_gives_its_own_sets() -> None:
@@ -92,7 +92,6 @@ def test_models_of_different_depth_meet_at_relative_depths() -> None:
         return np.square(np.linspace(0, 1, layers)) - 0.4
 
     (pair,) = compare_effects(curve(31), curve(12)).pairs
-    assert pair.depths == 12
     assert pair.correlation.value == pytest.approx(1)
     assert pair.useful.value == pytest.approx(1)
     np.testing.assert_allclose(interpolate_effects(np.array([0.0, 1, 2, 3, 4]), 3), [0, 2, 4])
@@ -105,21 +104,9 @@ def test_models_of_different_depth_meet_at_relative_depths() -> None:
     assert len(np.unique(ties)) == 1
 
 
-def test_several_models_together_have_the_mean_of_their_pairs() -> None:
-    generator = np.random.default_rng(0)
-    comparison = compare_effects(*generator.normal(size=(4, 20)))
-    assert comparison.together is not None
-    mean = np.mean([pair.correlation.value for pair in comparison.pairs])
-    assert comparison.together.value == pytest.approx(mean)
-    assert len(comparison.pairs) == 6
-    assert compare_effects(*generator.normal(size=(2, 20))).together is None
-
-
 def test_models_without_any_effect_have_no_correlation() -> None:
     comparison = compare_effects(np.zeros(5), np.arange(5.0), np.arange(5.0))
     assert math.isnan(comparison.pairs[0].correlation.value)
-    assert comparison.together is not None
-    assert math.isnan(comparison.together.p)
     assert json.dumps(comparison.to_json(), allow_nan=False)
     assert "|           - |" in comparison.to_text()
     one_layer = compare_effects(np.ones(1), np.ones(3))
@@ -144,28 +131,6 @@ def test_p_of_shifts_by_hand() -> None:
     assert pair.harmful.p == pytest.approx(np.mean(as_alike))
 
 
-def test_p_of_several_models_by_hand() -> None:
-    effects = np.random.default_rng(3).normal(size=(3, 6))
-    together = compare_effects(*effects).together
-    means = []
-    for steps in itertools.product(range(6), repeat=2):
-        shifted = [np.roll(one, step) for one, step in zip(effects, (0, *steps), strict=True)]
-        pairs = itertools.combinations(shifted, 2)
-        means.append(np.mean([spearmanr(*pair).statistic for pair in pairs]))
-    assert together is not None
-    assert together.p == pytest.approx(np.mean([one >= means[0] - 1e-9 for one in means]))
-
-
-def test_shifts_of_several_models_are_drawn_if_there_are_too_many() -> None:
-    assert shifts(4).tolist() == [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
-    effects = [*np.random.default_rng(3).normal(size=(3, 20))]
-    exact, drawn = correlate(effects, draws=400), correlate(effects, draws=399)
-    assert drawn.value == exact.value
-    assert drawn.p == pytest.approx(exact.p, abs=0.08)
-    assert drawn.p != exact.p
-    assert drawn == correlate(effects, draws=399)
-
-
 def smooth(generator: np.random.Generator, layers: int, autocorrelation: float) -> Floats:
     noise = generator.normal(size=layers) * math.sqrt(1 - autocorrelation**2)
     series = [float(generator.normal())]
@@ -176,7 +141,7 @@ def smooth(generator: np.random.Generator, layers: int, autocorrelation: float) 
 
 def test_p_is_uniform_for_unrelated_layers() -> None:
     generator = np.random.default_rng(0)
-    p = np.array([correlate([*generator.normal(size=(2, 20))]).p for _ in range(400)])
+    p = np.array([correlate(*generator.normal(size=(2, 20)))[1] for _ in range(400)])
     for level in (0.1, 0.25, 0.5, 0.75):
         assert (p <= level + 1e-9).mean() == pytest.approx(level, abs=0.075)
 
@@ -184,7 +149,7 @@ def test_p_is_uniform_for_unrelated_layers() -> None:
 def test_shifts_are_not_misled_by_neighbours_that_are_alike() -> None:
     generator = np.random.default_rng(0)
     series = ([smooth(generator, 32, 0.9) for _ in range(2)] for _ in range(250))
-    assert np.mean([correlate(effects).p <= 0.05 for effects in series]) < 0.11
+    assert np.mean([correlate(*effects)[1] <= 0.05 for effects in series]) < 0.11
 
 
 def test_models_that_agree_are_found_to() -> None:
@@ -195,8 +160,6 @@ def test_models_that_agree_are_found_to() -> None:
         assert pair.correlation.value > 0.8
         assert pair.correlation.p == pytest.approx(1 / 24)  # no shift can do better
         assert pair.useful.p < 0.1
-    assert comparison.together is not None
-    assert comparison.together.p < 0.01
 
 
 # JSON and text ------------------------------------------------------------------------------------
@@ -204,17 +167,27 @@ def test_models_that_agree_are_found_to() -> None:
 
 def test_json_and_text_say_the_same() -> None:
     reports = {name: random_report(12, seed=seed) for seed, name in enumerate("abc")}
+    reports["d"] = reports["a"]
     comparison = compare_reports(reports, by="sign")
-    content = comparison.to_json()
-    assert content == compare_reports(reports, by="sign").to_json()
-    assert (content["schema"], content["version"]) == ("pragworld-layer-comparison", 2)
-    assert content["layers"] == {"a": 12, "b": 12, "c": 12}
-    pair, text = content["pairs"][2], comparison.to_text()
-    (row,) = (line for line in text.split("\n") if line.startswith("| b and c |"))
-    correlation = pair["correlation"]
-    assert f" {correlation['value']:.3f} | {correlation['p']:.4f} |" in row
-    assert "with 12 depths, no p of a pair can be below 0.0833" in text
-    assert "all models together: mean correlation" in text
+    content, text = comparison.to_json(), comparison.to_text()
+    assert (content["schema"], content["version"]) == ("pragworld-layer-comparison", 3)
+    assert content["layers"] == dict.fromkeys("abcd", 12)
+    for pair, written in zip(comparison.pairs, content["pairs"], strict=True):
+        cells = [f"{pair.first} and {pair.second}"]
+        for name in ("correlation", "useful", "harmful"):
+            found = getattr(pair, name)
+            values = written[name].values()
+            assert [math.nan if value is None else value for value in values] == pytest.approx(
+                [found.value, found.p, found.holm], nan_ok=True
+            )
+            cells += [format_number(found.value), p_text(found.p) + "*" * (found.holm <= 0.05)]
+        assert f"| {' | '.join(cells)} |" in re.sub(" +", " ", text)
+    assert text.endswith("\nWith so few layers, no p can be below 0.0833.")
+
+
+def test_a_small_p_has_a_star() -> None:
+    same = np.random.default_rng(0).normal(size=80)
+    assert " 0.0125* |" in compare_effects(same, same).to_text()
 
 
 def test_p_of_a_comparison_are_corrected_together() -> None:

@@ -1,6 +1,7 @@
 """Figures show the numbers, nothing overlaps or is cut off, and their files are whole."""
 
 import dataclasses
+import math
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,14 +11,13 @@ import numpy as np
 import pytest
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from pragworld_interp.sweep_data import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
-from pragworld_tasks.layers.figures import PatchedProbability, patching_curves
+from pragworld_tasks.layers.figures import PatchedProbability, patching_lines, patching_maps
 from pragworld_tasks.layers.layer_statistics import Outcome
 from pragworld_tasks.layers.settings import Intervention, Module, Target
 
@@ -28,23 +28,17 @@ MODELS = {
     LONG: random_report(12, seed=2),
     "$cost_1$": random_report(9, seed=3),
 }
-MANY = {
-    **MODELS,
-    **{f"{ENDLESS}-{seed}": random_report(1 + 7 * seed, seed=seed) for seed in range(3)},
-}
 TWO = {LONG: MODELS[LONG], ENDLESS: random_report(40, seed=4)}
 
 
-def patched(layers: int, shift: float = 0.0, has_intervals: bool = True) -> PatchedProbability:
+def patched(layers: int, shift: float = 0.0, reach: float = 0.1) -> PatchedProbability:
     middle = np.linspace(0.1 + shift, 0.8, layers)
     return PatchedProbability(
-        layers=range(layers),
         probability=middle.tolist(),
-        low=(middle - 0.1).tolist() if has_intervals else None,
-        high=(middle + 0.1).tolist() if has_intervals else None,
+        intervals=[Interval(p - reach, p + reach) for p in middle.tolist()],
         original_run=0.05 + shift,
         altered_run=0.9 - shift,
-        pairs=12 if has_intervals else 1,
+        pairs=12,
     )
 
 
@@ -59,21 +53,22 @@ def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> 
 
 SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Target((5, 7))])
 HEADS = swept_on(30, [Target((layer,), head) for layer in (3, 8) for head in range(4)], "heads")
-PANELS = {name: {"base": patched(13), LONG: patched(13, 0.2)} for name in ("all", *ALTERATIONS)}
-PATCHED = {name: patched(4 + 5 * number) for number, name in enumerate(MANY)}
+BY_MODEL = {
+    model: {name: patched(layers, 0.2) for name in ("all", *ALTERATIONS)}
+    for model, layers in (("base", 13), (LONG, 9))
+}
+CURVES = {"base": patched(13), LONG: patched(13, 0.2)}
 FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy": lambda path: accuracy_figure(MODELS, path),
     "accuracy of one": lambda path: accuracy_figure({"small": MODELS["small"]}, path, by="sign"),
     "accuracy of an endless name": lambda path: accuracy_figure({ENDLESS: MODELS["small"]}, path),
-    "accuracy of many models": lambda path: accuracy_figure(MANY, path),
     "accuracy of some layers": lambda path: accuracy_figure({"m": SOME, LONG: SOME}, path),
     "accuracy of heads": lambda path: accuracy_figure({"m": HEADS, ENDLESS: HEADS}, path),
     "alterations of models": lambda path: alterations_figure(TWO, path),
-    "patching": lambda path: patching_curves(path, "all pairs", {"": PANELS["all"]}),
-    "patching by alteration": lambda path: patching_curves(path, "all pairs", PANELS),
-    "patching of many models": lambda path: patching_curves(path, "all pairs", {"": PATCHED}),
-    "patching of one pair": lambda path: patching_curves(
-        path, "", {"": {"base": patched(5, has_intervals=False)}}
+    "patching": lambda path: patching_lines(path, "all pairs", CURVES),
+    "patching by alteration": lambda path: patching_maps(path, "all pairs", BY_MODEL),
+    "patching of one group": lambda path: patching_lines(
+        path, "", {"base": patched(5, reach=math.nan)}
     ),
 }
 
@@ -113,21 +108,20 @@ def marked(axes: Axes, marker: str, height: float | None = None) -> list[float]:
     ]
 
 
-def cells(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
-    """Return the edges and values of each row of a heat map, by its label."""
-    rows = {}
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    for mesh in axes.collections:
-        assert isinstance(mesh, QuadMesh)
-        corners: Floats = np.asarray(mesh.get_coordinates())
-        row = labels[round(float(corners[..., 1].mean()))].replace("\n", " ")
-        rows[row] = corners[0, :, 0].tolist(), np.asarray(mesh.get_array()).ravel().tolist()
-    return rows
+def cells(axes: Axes) -> dict[str, list[float]]:
+    """Return the values of each row of a heat map, by its label."""
+    labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    (image,) = axes.get_images()
+    return dict(zip(labels, np.asarray(image.get_array()).tolist(), strict=True))
 
 
 def words_of(figure: Figure) -> list[str]:
     """Return the texts of the legend."""
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return [
+        text.get_text().replace("\n", " ")
+        for legend in figure.legends
+        for text in legend.get_texts()
+    ]
 
 
 def points(outcomes: Iterable[Outcome]) -> list[float]:
@@ -145,21 +139,17 @@ def test_accuracy_by_layer() -> None:
         assert at == pytest.approx(depth)
         assert values == pytest.approx([layer.accuracy.share.percent for layer in report.layers])
         assert lines_of(panel) == [(at, points(layer.accuracy for layer in report.layers))]
-    answers = [document.answer for document in MODELS["small"].documents]
-    constant = 100 * max(answers.count("yes"), answers.count("no")) / len(answers)
     plain = [report.plain.accuracy.percent for report in MODELS.values()]
-    assert levels(top) == [*plain, constant]
+    assert levels(top) == plain
     titles = [panel.get_title(loc="left") for panel in below]
-    assert titles == [f"{name}, {p:.2f} % without" for name, p in zip(MODELS, plain, strict=True)]
+    assert titles == [
+        f"{name}, {p:.2f} % without ablation" for name, p in zip(MODELS, plain, strict=True)
+    ]
     assert {*words_of(figure)} == {  # the random reports have no marks
         *MODELS,
         "without ablation",
-        f"always the most frequent answer: {constant:.2f} %",
         "95% band of all differences",
     }
-    three = dataclasses.replace(MODELS["small"].model, labels=(" A", " B", " C"))
-    report = dataclasses.replace(MODELS["small"], model=three)
-    assert len(levels(accuracy_figure({"m": report}).axes[0])) == 1  # which labels is unknown
 
 
 def test_a_collapsed_layer_leaves_the_others_apart() -> None:
@@ -198,27 +188,6 @@ def test_layers_are_marked_by_role_and_the_legend_says_so() -> None:
     assert {"useful (Holm p ≤ 0.05)", "harmful (Holm p ≤ 0.05)"} < {*words_of(figure)}
     panel = accuracy_figure({"model": report}, by="sign").axes[1]
     assert (marked(panel, "v"), marked(panel, "^")) == ([0, 3, 4], [2])
-    other = make_report(make_documents([1] * 40), np.full((40, 6), 0.9))
-    (panel,) = panels_of(accuracy_figure({"a": other, "b": report, **dict.fromkeys("cde", other)}))
-    assert (marked(panel, "v", 1), marked(panel, "^", 1)) == ([0, 3], [2])
-    assert (marked(panel, "v"), marked(panel, "^")) == ([0, 3], [2])
-
-
-def test_many_models_are_rows_of_a_heat_map() -> None:
-    figure = FIGURES["accuracy of many models"](None)
-    (axes,) = panels_of(figure)
-    rows = cells(axes)
-    shown = [label.replace(" ", "") for label in rows]
-    reports = MANY.items()
-    assert shown == [f"{n},{r.plain.accuracy.percent:.2f}%".replace(" ", "") for n, r in reports]
-    for report, (edges, values) in zip(MANY.values(), rows.values(), strict=True):
-        changes = points(layer.accuracy for layer in report.layers)
-        assert values == changes
-        assert (edges[0], edges[-1], len(edges)) == (0, 1, len(changes) + 1)
-        depths = [layer / max(len(changes) - 1, 1) for layer in range(len(changes))]
-        assert all(edges[n] <= depth <= edges[n + 1] for n, depth in enumerate(depths))
-    title = str(figure.get_suptitle())
-    assert "models of 1, 6, 8, 9, 12 and 15 layers, aligned by relative depth" in title
 
 
 def test_chosen_layers_stand_side_by_side_and_heads_below_each_other() -> None:
@@ -228,8 +197,7 @@ def test_chosen_layers_stand_side_by_side_and_heads_below_each_other() -> None:
     assert lines_of(panel) == [([0, 1, 2, 3], points(layer.accuracy for layer in SOME.layers))]
     (axes, _) = panels_of(FIGURES["accuracy of heads"](None))
     changes = points(layer.accuracy for layer in HEADS.layers)
-    edges = [-0.5, 0.5, 1.5, 2.5, 3.5]
-    assert cells(axes) == {"layer 3": (edges, changes[:4]), "layer 8": (edges, changes[4:])}
+    assert cells(axes) == {"layer 3": changes[:4], "layer 8": changes[4:]}
 
 
 def test_a_row_for_each_category() -> None:
@@ -239,40 +207,36 @@ def test_a_row_for_each_category() -> None:
         shares = {name: report.plain.by_class[name] for name in names}
         rows = cells(axes)
         assert list(rows) == [f"{n} ({s.total}), {s.percent:.2f} %" for n, s in shares.items()]
-        for number, (name, (edges, values)) in enumerate(zip(names, rows.values(), strict=True)):
+        for number, (name, values) in enumerate(zip(names, rows.values(), strict=True)):
             outcomes = [layer.by_class[name] for layer in report.layers]
             assert values == points(outcomes)
-            middles = (np.array(edges[1:]) + np.array(edges[:-1])) / 2
             for marker, sign in (("v", -1), ("^", 1)):
                 outside = [min(sign * end for end in outcome.band) > 0 for outcome in outcomes]
-                assert marked(axes, marker, number) == middles[outside].tolist()
+                assert marked(axes, marker, number) == np.flatnonzero(outside).tolist()
 
 
 def test_patching_between_the_two_plain_runs() -> None:
     figure = FIGURES["patching"](None)
     (axes,) = figure.axes
-    for curve, (at, values) in zip(PANELS["all"].values(), lines_of(axes), strict=True):
-        assert (at, values) == (list(curve.layers), list(curve.probability))
-    runs = [
-        end for curve in PANELS["all"].values() for end in (curve.original_run, curve.altered_run)
-    ]
+    for curve, (at, values) in zip(CURVES.values(), lines_of(axes), strict=True):
+        assert (at, values) == (list(range(13)), list(curve.probability))
+    runs = [end for curve in CURVES.values() for end in (curve.original_run, curve.altered_run)]
     assert levels(axes) == [*runs, 0.5]
     assert len(axes.collections) == 2
     assert words_of(figure)[:3] == ["base, 12 pairs", "original run (OR)", "altered run (AR)"]
-    (axes,) = FIGURES["patching of one pair"](None).axes
+    (axes,) = FIGURES["patching of one group"](None).axes
     assert not axes.collections
     assert axes.get_xlabel() == "patched layer"
 
 
-def test_more_models_and_classes_of_pairs_are_heat_maps() -> None:
-    (axes,) = panels_of(FIGURES["patching of many models"](None))
-    for curve, (_, values) in zip(PATCHED.values(), cells(axes).values(), strict=True):
-        assert values == list(curve.probability)
+def test_classes_of_pairs_are_rows_of_a_heat_map() -> None:
     panels = panels_of(FIGURES["patching by alteration"](None))
     assert [axes.get_title(loc="left") for axes in panels] == ["base", LONG]
-    rows = cells(panels[1])
-    assert [*rows] == [f"{name} (12 pairs, OR 0.25, AR 0.70)" for name in PANELS]
-    assert rows["all (12 pairs, OR 0.25, AR 0.70)"][1] == list(PANELS["all"][LONG].probability)
+    for axes, curves in zip(panels, BY_MODEL.values(), strict=True):
+        labels = [f"{name} (12 pairs, OR 0.25, AR 0.70)" for name in curves]
+        assert cells(axes) == dict(
+            zip(labels, [curve.probability for curve in curves.values()], strict=True)
+        )
 
 
 # How they look, and files -------------------------------------------------------------------------
@@ -297,7 +261,7 @@ def test_nothing_overlaps_or_is_cut_off(name: str) -> None:
     for axes in panels_of(figure):
         inches = axes.get_window_extent().height / figure.dpi
         rows = len(axes.get_yticks())
-        assert inches > (0.12 * rows if axes.collections and not axes.get_ylabel() else 0.9)
+        assert inches > (0.12 * rows if axes.get_images() else 0.9)
     for axes in figure.axes:
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
             ticks = [label.get_window_extent() for label in labels if label.get_text()]
@@ -305,7 +269,7 @@ def test_nothing_overlaps_or_is_cut_off(name: str) -> None:
                 assert not any(box.overlaps(other) for other in ticks[:number])
 
 
-@pytest.mark.parametrize("name", ["accuracy of one", "patching of many models"])
+@pytest.mark.parametrize("name", ["accuracy of one", "patching by alteration"])
 def test_figures_are_pickled_and_files_are_the_same_each_time(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name](tmp_path / "figure.svg")
     copy = pickle.loads(pickle.dumps(figure))

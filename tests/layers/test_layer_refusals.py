@@ -14,16 +14,24 @@ from pragworld_tasks.layers.ablation_report import (
     LayerReport,
     accuracy_figure,
     alterations_figure,
-    read_layer_files,
+    read_layers,
 )
 from pragworld_tasks.layers.comparison import compare_reports
 from pragworld_tasks.layers.patching_report import patching_figure, read_patching
-from pragworld_tasks.layers.settings import Intervention
+from pragworld_tasks.layers.settings import Intervention, Target
 
 
 def by_mean(seed: int) -> LayerReport:
     intervention = Intervention("mlp", "mean", seed)
     return make_report(make_documents([5] * 40), np.full((200, 4), 0.2), intervention=intervention)
+
+
+def report_of(layers: list[int]) -> LayerReport:
+    return replace(
+        random_report(2),
+        targets=tuple(Target((layer,)) for layer in layers),
+        model=random_report(3).model,
+    )
 
 
 ONE = {"a": random_report(3)}
@@ -39,11 +47,15 @@ PATCHED = read_patching(PATCHING)
     [
         (lambda: ONE["a"].selected("good"), "role='good': must be one of useful, harmful, neutral"),  # type: ignore[arg-type]
         (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
-        (lambda: compare_reports(OTHER_DATA), r"b was evaluated on other documents \(synthetic, 200 documents, fingerprint \w{8}\) than a \(manual, .*\); sweep both on the same documents"),
+        (lambda: compare_reports(OTHER_DATA), "b was evaluated on other documents than a; sweep both on the same documents"),
         (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with mlp mean ablation and a with mlp zero ablation; use the same intervention for both"),
         (lambda: accuracy_figure({}), "there are no layer reports; give at least one"),
         (lambda: patching_figure({}), "there are no patching reports; give at least one"),
         (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
+        (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "the reports are of different layers or heads; draw sweeps of the same ones, or of every layer"),
+        (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),
+        (lambda: patching_figure(dict.fromkeys("abcde", PATCHED)), "5 models: a figure shows at most 4; draw several figures"),
+        (lambda: compare_reports({"a": report_of([0, 1]), "b": report_of([0, 1])}), "a: not swept on every layer, each alone; sweep it without --layers"),
         (lambda: accuracy_figure(ONE, metric="recall"), "metric='recall': must be one of accuracy, robust_accuracy"),  # type: ignore[arg-type]
         (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
         (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
@@ -51,7 +63,7 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
         (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was patched on other documents or positions than a; patch all models on the same"),
         (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
-        (lambda: read_layer_files([PATCHING]), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
+        (lambda: read_layers(PATCHING), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str) -> None:

@@ -19,7 +19,7 @@ from browser_pages import HOSTILE, HOSTILE_NAME
 from command_runs import refused
 from places import SAMPLES
 
-from pragworld_interp import EXAMPLES, average_effects, read_patching
+from pragworld_interp import EXAMPLES, read_patching
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.sources import FILES
@@ -32,8 +32,8 @@ from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.evaluation.task_metrics import to_records
 from pragworld_tasks.layers.ablation_report import p_text
+from pragworld_tasks.layers.files import by_title
 from pragworld_tasks.layers.page import color_of
-from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.leaderboard import pages
 from pragworld_tasks.leaderboard.board_command import write_site
 from pragworld_tasks.leaderboard.boards import Board, BoardRun, load_runs, make_boards
@@ -274,8 +274,7 @@ def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -
 
 def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
     page = _Page(site / "layers.html")
-    titles = model_titles([report.model for report in layer_reports()])
-    for title, report in zip(titles, layer_reports(), strict=True):
+    for title, report in by_title(layer_reports()).items():
         head, *rows = page.rows("data-layers", title)
         assert len(head) == 8
         for row, layer in zip(rows, report.layers, strict=True):
@@ -302,7 +301,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
         color for color in colors[13 : 13 + 6] if color != "evident"
     ]
     patching = read_patching(EXAMPLES / "patching.json")
-    average = average_effects(patching.kept_by_alteration()["all"])
+    average = patching.averages()["all"]
     shown = page.rows("data-patched", "tiny")[1:]
     assert [row[1] for row in shown] == [f"{p:.3f}" for p in average.probability]
 
