@@ -8,9 +8,9 @@ the released run files (MIT licence).
 import functools
 from importlib.resources import as_file, files
 
-from pragworld_tasks.data.documents import Answer, ReleasedSplit
+from pragworld_tasks.data.documents import Answer, Split
 from pragworld_tasks.data.label_readings import label_readings
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.files import read_json
@@ -20,7 +20,7 @@ _FOLDER = files("pragworld_tasks.data") / "published_answers"
 READINGS = ("majority", "1", "2", "3")
 
 
-def published_models(split: ReleasedSplit = "manual") -> list[str]:
+def published_models(split: Split = "manual") -> list[str]:
     """Return the names of the models whose released answers to a split ship with the package.
 
     Examples:
@@ -33,7 +33,7 @@ def published_models(split: ReleasedSplit = "manual") -> list[str]:
     return sorted((file.name.removesuffix(".json") for file in folder.iterdir()), key=str.casefold)
 
 
-def published_answers(model: str, split: ReleasedSplit = "manual") -> Predictions:
+def published_answers(model: str, split: Split = "manual") -> Predictions:
     """Return the released answers of a model to all documents of a split, in their order.
 
     Args:
@@ -49,10 +49,10 @@ def published_answers(model: str, split: ReleasedSplit = "manual") -> Prediction
         (500, 160)
     """
     models = published_models(split)
-    if model not in models:
+    if not (is_released(split) and model in models):
         raise InputError(
             f"published:{model}: no published answers of that model to the split {split}; "
-            + (f"choose from {', '.join(models)}" if models else "choose another split")
+            f"choose from {', '.join(models or published_models())}"
         )
     with as_file(_FOLDER / split / f"{model}.json") as path:
         content = read_json(path)

@@ -150,7 +150,7 @@ def common_split(runs: Sequence[NamedRun]) -> Split:
     return splits.pop()
 
 
-def _runs_of(argument: str, split: str | None) -> list[NamedRun]:
+def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
     """Return the runs that an argument names: each kind of argument has a function."""
     kind, _, name = argument.partition(":")
     path = Path(argument)
@@ -165,12 +165,9 @@ def _runs_of(argument: str, split: str | None) -> list[NamedRun]:
     return _recorded_runs(path) if path.suffix == ".json" else [_run_in_file(path)]
 
 
-def _published_runs(name: str, split: str) -> list[NamedRun]:
+def _published_runs(name: str, split: Split) -> list[NamedRun]:
     """Return a released run of the paper, or all on the split."""
-    if not (is_released(split) and published_models(split)):
-        raise InputError(
-            f"published:{name}: there are no published answers to the split {split}; leave it out"
-        )
+    models = published_models(split) if name == "all" else []
     return [
         NamedRun(
             f"published:{model}",
@@ -179,7 +176,7 @@ def _published_runs(name: str, split: str) -> list[NamedRun]:
             published_answers(model, split),
             ModelRecord(name=model),
         )
-        for model in (published_models(split) if name == "all" else [name])
+        for model in models or [name]
     ]
 
 
@@ -205,7 +202,7 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
     ]
 
 
-def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
+def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
     """Return a run for each file of samples below a folder of lm-eval's results.
 
     Others, such as runs with `--limit`, are left out with a warning.

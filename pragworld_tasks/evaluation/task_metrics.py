@@ -1,17 +1,13 @@
 """Items of single documents and their aggregation: the metrics as lm-eval computes them.
 
-lm-eval hands `process_results` one document at a time, collects what it returns under each metric,
-and gives each metric's aggregation the list. Several processes may have taken part, so the list is
-in no particular order; with `--limit` it lacks documents. So the item carries everything that an
-aggregation needs to know about a document.
+lm-eval hands `process_results` one document at a time and gives each metric's aggregation the list
+of what it returned, in no particular order, and with `--limit` without some documents. So an item
+carries everything that an aggregation needs to know about a document.
 
-Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
-error. lm-eval shows N/A for aggregations that are not its own; our standard error, with documents
-clustered by group, takes that place. (The results file also holds a `<metric>_stderr_stderr`,
-lm-eval's N/A for the standard error of ours.)
-
-A metric may cover no document, or with `--limit` no complete group. It is then N/A too, because
-JSON has no NaN.
+Each metric comes with a `<metric>_stderr`, clustered by group, which is where lm-eval looks for a
+standard error. (The results file also holds a `<metric>_stderr_stderr`, lm-eval's N/A for the
+standard error of ours.) A metric that covers no document, or with `--limit` no complete group, is
+N/A too, because JSON has no NaN.
 """
 
 import math

@@ -105,7 +105,10 @@ FILES_HERE: dict[str, str] = {
         ("old.json", "not a run record: schema_version: Input should be 2"),
         ("no.json", "not a run record: model: Field required"),
         ("published:gpt-5 --split manual", "no published answers of that model"),
-        ("published:all --split generated", "no published answers to the split generated"),
+        (
+            "published:all --split generated",
+            "no published answers of that model to the split generated; choose from",
+        ),
         ("readings:4 --split manual", "no such reading; choose from majority, 1, 2, 3"),
         ("readings:1 --against published:all", "--against names 14 runs .*; name one"),
         ("plain.jsonl --split manual --documents x", "--documents: not for the split manual"),
