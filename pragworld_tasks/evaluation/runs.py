@@ -125,8 +125,9 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
         named = stated or split
         for run in _runs_of(argument.removeprefix(f"{stated}:"), named):
             on = run.split or named
-            if split not in (None, on):
-                raise InputError(f"{run.name}: responses to the split {on}, not to {split}")
+            for wanted in (stated, split):
+                if wanted not in (None, on):
+                    raise InputError(f"{run.name}: responses to the split {on}, not to {wanted}")
             times[run.name] += 1
             name = f"{run.name} ({times[run.name]})" if times[run.name] > 1 else run.name
             runs.append(replace(run, name=name, split=on))

@@ -96,6 +96,7 @@ FILES_HERE: dict[str, str] = {
         ("plain.jsonl --split manual", "plain.jsonl: 1 responses for 10 documents; pass a resp"),
         ("plain.jsonl --split own", "the responses do not hold their documents; pass lm-eval's"),
         ("manual:plain.jsonl --split generated", "responses to the split manual, not to generated"),
+        ("entity_tracking:readings:1", "to the split manual, not to entity_tracking"),
         ("empty", "empty: no samples_.* of a pragworld task; run lm_eval with --log_samples"),
         ("part", "run with --limit 5; pass a whole run"),
         ("part/samples_x_2026-01-02T00-00-00.1.jsonl", "run with --limit 5; pass a whole run"),
