@@ -111,11 +111,8 @@ def at_least(options: object, **least: int) -> None:
     """Refuse options, given by name, that are smaller than they have to be.
 
     Raises:
-        InputError: An option is too small, or, from Python, not a whole number.
+        InputError: An option is too small.
     """
     for name, needed in least.items():
-        given = getattr(options, name)
-        if not isinstance(given, int):
-            raise InputError(f"--{name} {given!r}: must be a whole number")
-        if given < needed:
+        if (given := getattr(options, name)) < needed:
             raise InputError(f"--{name} {given}: must be at least {needed}")

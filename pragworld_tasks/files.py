@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,8 +43,7 @@ def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file with its line breaks unchanged.
 
     Raises:
-        InputError: The file cannot be read, is not UTF-8, or is a web page saved under the name of
-            a data file.
+        InputError: The file cannot be read, or is not UTF-8.
     """
     return "".join(_read_lines(path))
 
@@ -54,15 +52,9 @@ def _read_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, each with its line break."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="\n") as stream:
-            begun = False
-            for line in stream:
-                if not begun and re.match(r"\s*<(!doctype|html|\?xml)", line, re.IGNORECASE):
-                    raise InputError(f"{path}: a web page, not a data file; download the raw file")
-                begun = begun or not line.isspace()
-                yield line
+            yield from stream
     except OSError as error:
-        remedy = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
-        raise InputError(f"{path}: {error.strerror}{remedy}") from error
+        raise InputError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8; save the file in that encoding") from error
 
@@ -131,11 +123,8 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a file that could not be written, before the work whose result it will hold.
 
-    Args:
-        path: the file to write later.
-        overwrite: whether it may exist.
-        inputs: files that the work reads, which no overwriting may replace: a model's answers may
-            exist nowhere else.
+    Not even with `overwrite` may it replace what the work reads (`inputs`): a model's answers may
+    exist nowhere else.
 
     Raises:
         InputError: The file exists or is an input, or it cannot be written.
@@ -143,9 +132,9 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
     with refusing(path):
         if path.is_dir():
             raise IsADirectoryError(0, "Is a directory")
-        if path.is_file() and not overwrite:
+        if path.exists() and not overwrite:
             raise InputError(f"{path} exists; pass --overwrite, or another name")
-        if path.is_file() and path.resolve() in {Path(given).resolve() for given in inputs}:
+        if path.resolve() in {Path(given).resolve() for given in inputs}:
             raise InputError(
                 f"{path}: an input of this command, which would be lost; use another name"
             )

@@ -26,7 +26,7 @@ from pragworld_tasks.data.sources import (
     FILES,
     HUB_DATASET,
     REPOSITORY,
-    deviations,
+    deviation,
     load_split,
     locate,
     parquet_path,
@@ -126,7 +126,7 @@ def _description(split: ReleasedSplit, documents: Sequence[Document]) -> dict[st
         "groups": len({document.group for document in documents}),
         "yes": sum(document.answer == "yes" for document in documents),
         "digest": documents_digest(documents),
-        "deviations": "; ".join(deviations(documents)),
+        "deviation": deviation(documents),
         "tasks": list(hub_task_ids(f"pragworld_{split}").values()),
         "prompt": prompt({"context": "{context}", "question": "{prompt}"}),
     }

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pragworld_tasks.data.breakdowns import alteration_category
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.sources import deviations
+from pragworld_tasks.data.sources import deviation
 from pragworld_tasks.text import format_count
 
 
@@ -23,8 +23,8 @@ def audit_text(documents: Sequence[Document]) -> str:
         lines.append(f"  effects: {_counts(effects)}")
     if rows := _contradictions(documents):
         lines.append(f"  effect contradicts the labels in rows {', '.join(map(str, rows))}")
-    if differences := deviations(documents):
-        lines.append(f"  not the released file: {'; '.join(differences)}")
+    if difference := deviation(documents):
+        lines.append(f"  not the released file: {difference}")
     return "\n".join(lines)
 
 

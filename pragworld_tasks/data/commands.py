@@ -27,10 +27,9 @@ def add_data(commands: Commands) -> None:
         "data",
         _data,
         "locate, download or check the released data",
-        description="A split's file is looked for in the folder that PRAGWORLD_DATA names (laid "
-        "out like the released repository, or as scripts/hub_dataset.py writes it), then in the "
-        "cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned commit "
-        "(PRAGWORLD_URL names a mirror).",
+        description="A split's file is looked for in the folder that PRAGWORLD_DATA names, then in "
+        "the cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned "
+        "commit (PRAGWORLD_URL names a mirror).",
         example="pragworld-tasks data status\npragworld-tasks data fetch manual",
     )
     command.add_argument(

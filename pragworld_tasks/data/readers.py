@@ -1,8 +1,8 @@
 """Readers of the released files, which settle every quirk of theirs.
 
 Stray flags and tally rows, misspelt categories and missing group ids stop here, so nothing else
-knows a column name. A malformed file is refused with its name, the row and the reason. Rows are
-counted from 0, as in the paper's code; the line is the one that an editor shows.
+knows a column name. A malformed file is refused with an `InputError` that names the row, counted
+from 0 as in the paper's code, and the line that an editor shows.
 """
 
 import csv
@@ -22,11 +22,7 @@ _Meaning = TypeVar("_Meaning")
 
 
 def read_manual(path: Path) -> list[Document]:
-    """Read the manual split from `Manual_Dataset_500_Final.csv` (paper, section 4).
-
-    Raises:
-        InputError: The file is malformed.
-    """
+    """Read the manual split from `Manual_Dataset_500_Final.csv` (paper, section 4)."""
     return _read_released(path, "manual")
 
 
@@ -36,9 +32,6 @@ def read_synthetic(path: Path) -> list[Document]:
     `cannot answer` and `notsure` count as no, as in the released scoring; a row without an answer
     is left out. The effect column says whether the answer could change, not whether it did, so the
     effect is derived: a variant flips when its answer differs from its original's.
-
-    Raises:
-        InputError: The file is malformed.
     """
     return _read_released(path, "synthetic")
 
@@ -50,9 +43,6 @@ def read_entity_tracking(path: Path) -> list[Document]:
     answers as JSON lines. The split has no alterations: its questions are about growing beginnings
     of 15 conversations. A document belongs to the group of the previous one where one context is
     the beginning of the other.
-
-    Raises:
-        InputError: The file is malformed.
     """
     documents: list[Document] = []
     group, before = -1, ""
@@ -83,16 +73,10 @@ def read_entity_tracking(path: Path) -> list[Document]:
 
 
 def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Yield the documents of a table in the released format that is not a released one.
+    """Yield the documents of a user's table in the released format, for `own_documents`.
 
     `pragworld-tasks generate` and `author` write such tables, with the columns `Seed Index`, which
     numbers the groups within the file, and `Basis`. Without the first, originals are counted.
-
-    Yields:
-        The place of each document, and its fields as in a file of JSON lines, to be validated.
-
-    Raises:
-        InputError: The file is malformed.
     """
     group: str | int = -1
     for where, cells, alteration in _read_rows(path):
@@ -101,28 +85,22 @@ def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
             group = int(index) if re.fullmatch(r"-?\d{1,19}", index) else index
         else:
             group = int(group) + (alteration is None)
-        yield (
-            where,
-            {
-                "context": cells["Local Context"],
-                "question": cells["Question"],
-                "answer": _fold(cells["Answer"]),
-                "group": group,
-                "alteration": alteration,
-                "basis": _fold(cells.get("Basis", "").replace("-", "")) or None,
-            },
-        )
+        fields = {
+            "context": cells["Local Context"],
+            "question": cells["Question"],
+            "answer": _fold(cells["Answer"]),
+            "group": group,
+            "alteration": alteration,
+            "basis": _fold(cells.get("Basis", "").replace("-", "")) or None,
+        }
+        yield where, fields
 
 
 # What the cells of the files mean -----------------------------------------------------------------
 
 _COLUMNS = (
-    "Local Context",
-    "Question",
-    "Answer",
-    "Perturbation?",
-    "Perturbation Category",
-    "Perturbation Effect",
+    *("Local Context", "Question", "Answer"),
+    *("Perturbation?", "Perturbation Category", "Perturbation Effect"),
 )
 _IS_ORIGINAL = {"true": False, "false": True}
 _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}

@@ -1,13 +1,8 @@
 """Where a split's file comes from: a folder that the user names, the cache, or a download.
 
-They are tried in this order. The folder is laid out like the released repository, for example a
-clone of it, or is a dataset that `scripts/hub_dataset.py` wrote. A download is the file at the
-pinned commit, and is checked before it enters the cache.
-
-Environment variables:
-    PRAGWORLD_DATA: the folder that the user names.
-    PRAGWORLD_CACHE: the folder of downloads, in place of the user's cache folder.
-    PRAGWORLD_URL: a mirror of the repository's files, in place of GitHub.
+They are tried in this order. The folder (PRAGWORLD_DATA) is a clone of the released repository or a
+dataset that `scripts/hub_dataset.py` wrote. PRAGWORLD_CACHE replaces the user's cache folder, and
+PRAGWORLD_URL, a mirror of the repository's files, GitHub. A download is checked before it is kept.
 """
 
 import os
@@ -22,7 +17,6 @@ from pragworld_tasks.data.document_files import read_document_records
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError, logger
-from pragworld_tasks.text import format_count
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
@@ -37,8 +31,7 @@ class ReleasedFile:
 
     Attributes:
         path: path inside the repository.
-        documents, groups: number of each in the file.
-        yes: number of documents with the gold answer yes.
+        documents, groups, yes: number of documents, groups and documents with the answer yes.
         read: the file's reader.
         digest, texts_digest: `documents_digest` and `texts_digest` of the file's documents; None
             where the whole file has never been seen here.
@@ -98,8 +91,8 @@ def load_split(split: str) -> list[Document]:
     path = locate(split) or fetch(split)
     documents = read_split(split, path)
     logger.info("%s: %d documents from %s", split, len(documents), path)
-    if differences := deviations(documents):
-        logger.warning("%s is not the released file: %s", path, "; ".join(differences))
+    if difference := deviation(documents):
+        logger.warning("%s is not the released file: %s", path, difference)
     return documents
 
 
@@ -118,28 +111,30 @@ def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
     ]
 
 
-def deviations(documents: Sequence[Document]) -> list[str]:
-    """Return how a split's documents (at least one) differ from the released file's, in words.
+def deviation(documents: Sequence[Document]) -> str:
+    """Return how a split's documents (at least one) differ from the released file's; "" if not.
 
-    Counts come first. Where they agree, the digest shows a text or a gold answer that differs.
+    Where counts agree, the digest shows a text or a gold answer that differs.
     """
     released = FILES[documents[0].split]
-    counts = (
-        ("document", len(documents), released.documents),
-        ("group", len({document.group for document in documents}), released.groups),
-        ("yes answer", sum(document.answer == "yes" for document in documents), released.yes),
+    found = (
+        len(documents),
+        len({document.group for document in documents}),
+        sum(document.answer == "yes" for document in documents),
     )
-    differences = [
-        f"{format_count(found, noun)} instead of {known:,}"
-        for noun, found, known in counts
-        if found != known
-    ]
+    known = (released.documents, released.groups, released.yes)
+    if found != known:
+        counts = "{:,}, {:,} and {:,}"
+        return (
+            f"documents, groups and yes answers: {counts.format(*found)} instead of "
+            f"{counts.format(*known)}"
+        )
     digest = documents_digest(documents)
-    if not differences and released.digest and digest != released.digest:
-        differences = [
+    if released.digest and digest != released.digest:
+        return (
             f"texts or gold answers differ (digest {digest:.12} instead of {released.digest:.12})"
-        ]
-    return differences
+        )
+    return ""
 
 
 def locate(split: ReleasedSplit) -> Path | None:
@@ -198,8 +193,8 @@ def fetch(split: ReleasedSplit) -> Path:
         with TemporaryDirectory(dir=target.parent) as folder:
             received = Path(folder, target.name)
             received.write_bytes(response.content)
-            if differences := deviations(FILES[split].read(received)):
-                raise InputError(f"not the released file: {'; '.join(differences)}")
+            if difference := deviation(FILES[split].read(received)):
+                raise InputError(f"not the released file: {difference}")
             received.replace(target)
     except (OSError, InputError) as error:  # requests' errors are of the first kind
         raise InputError(

@@ -42,9 +42,7 @@ def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "Not Altered 3" in manual
     assert "effects: invariant 4, flip 3" in manual
     assert "effect contradicts the labels in rows 5\n" in manual
-    assert (
-        "not the released file: 10 documents instead of 500; 3 groups instead of 88; 4 " in manual
-    )
+    assert "documents, groups and yes answers: 10, 3 and 4 instead of 500, 88 and 277" in manual
     assert "synthetic: 7 documents in 3 groups\n" in synthetic
     assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
 
@@ -52,7 +50,6 @@ def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str])
 def test_an_audit_counts_one_document_and_group_in_the_singular() -> None:
     text = audit_text(read_manual(SAMPLES / FILES["manual"].path)[:1])
     assert text.startswith("manual: 1 document in 1 group\n")
-    assert "1 document instead of 500; 1 group instead of 88" in text
 
 
 def test_check_of_the_released_files_finds_what_is_known(

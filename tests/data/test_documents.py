@@ -211,12 +211,6 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     assert "not UTF-8; save the file in that encoding" in refused(read_manual, path)
 
 
-def test_a_web_page_under_the_name_of_a_table_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    path.write_text("\n<!DOCTYPE html><html><body>Sign in</body></html>")
-    assert "a web page, not a data file; download the raw file" in refused(read_manual, path)
-
-
 @pytest.mark.parametrize("read", [read_manual, read_synthetic, read_entity_tracking])
 def test_an_empty_file_is_refused(tmp_path: Path, read: Reader) -> None:
     path = tmp_path / "empty"

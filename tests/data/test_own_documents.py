@@ -240,7 +240,7 @@ def test_what_is_no_file_of_documents_is_refused(tmp_path: Path) -> None:
         "gone.jsonl": "No such file or directory",
         "gone.csv": "No such file or directory",
         "gone.parquet": "No such file or directory",
-        ".": "Is a directory; name a file in it",
+        ".": "Is a directory",
         "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
         "other.csv": "line 1: no column 'Local Context' in .*; pass a table in the released",
         "cut.parquet": "cut.parquet: not a Parquet file$",

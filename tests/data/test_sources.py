@@ -111,13 +111,13 @@ def test_download_and_then_the_cache(server: Server) -> None:
         (send(b"no", 404), 1, "404 Client Error"),
         (send(b"no", 500), 5, "too many 500 error responses"),
         (send(CONTENT[:9000], length=len(CONTENT)), 1, "bytes read"),
-        (send(b"<html>Please sign in</html>"), 1, "a web page, not a data file"),
+        (send(b"<html>Please sign in</html>"), 1, "line 1: no column 'Local Context' in"),
         (send(CONTENT.decode().replace("’", "é").encode("latin-1")), 1, "not UTF-8"),
         (send(CONTENT.replace(b"FALSE", b"PERHA")), 1, "unknown flag 'PERHA'"),
         (
             send(CONTENT.replace(b"here?,yes,", b"here??,no,", 1)),
             1,
-            "not the released file: 1,073 yes answers instead of 1,074",
+            "not the released file: documents, groups and yes answers: 2,158, 494 and 1,073 inst",
         ),
     ],
 )
@@ -181,8 +181,8 @@ def test_a_file_that_is_not_the_released_one_is_said(
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     load_split("manual")
     assert (
-        "is not the released file: 10 documents instead of 500; 3 groups instead of 88; "
-        "4 yes answers instead of 277"
+        "is not the released file: documents, groups and yes answers: 10, 3 and 4 instead of "
+        "500, 88 and 277"
     ) in caplog.text
 
 

@@ -234,7 +234,7 @@ ABLATE = "give a file that `pragworld-interp ablate` wrote$"
         ("plot text.json --out f.png", rf"/text\.json: {ABLATE}"),
         ("plot cut-off.json --out f.png", r"/cut-off\.json: Invalid JSON: EOF while .*; write the file again$"),
         ("plot missing.json --out f.png", r"missing\.json: No such file or directory$"),
-        ("plot folder.png --out f.png", r"folder\.png: Is a directory; name a file in it$"),
+        ("plot folder.png --out f.png", r"folder\.png: Is a directory$"),
         ("plot unkept.json --out f.png", "^tiny: no pair is kept, so there is nothing to show$"),
         ("plot layers.json patching.json --out f.png", rf"/patching\.json: written by `pragworld-interp patch`; {ABLATE}"),
         ("plot layers.json three.json --out f.png", "evaluated on other documents .* sweep both on the same documents$"),
