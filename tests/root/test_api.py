@@ -108,14 +108,6 @@ def test_metrics_are_attributes_of_the_splits_that_have_them(
         _ = result.robust_acc
 
 
-def test_every_export_exists_and_is_documented() -> None:
-    for name in pt.__all__:
-        assert getattr(pt, name).__doc__
-    assert set(pt.__all__) == set(dir(pt))
-    with pytest.raises(AttributeError, match="module 'pragworld_tasks' has no attribute 'nothing'"):
-        getattr(pt, "nothing".lower())
-
-
 def test_prompts_take_documents_and_records(manual: list[pt.Document]) -> None:
     document = manual[0]
     record = {"context": document.context, "question": document.question}

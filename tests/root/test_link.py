@@ -48,25 +48,19 @@ def test_the_commands_say_what_they_did_and_may_be_repeated(
     assert not folder.exists()
 
 
-def test_links_of_an_older_version_are_replaced(tasks: Path) -> None:
-    (tasks / "pragworld").mkdir()
-    (tasks / "pragworld" / "pragworld_manual.yaml").symlink_to(
-        "/gone/task_configs/pragworld_manual.yaml"
-    )
-    (tasks / "pragworld" / "pragworld_old.yaml").symlink_to("/gone/task_configs/pragworld_old.yaml")
+def test_older_links_are_replaced_and_what_somebody_else_placed_there_stays(tasks: Path) -> None:
+    folder = tasks / "pragworld"
+    folder.mkdir()
+    for name in ("pragworld_manual.yaml", "pragworld_old.yaml"):
+        (folder / name).symlink_to(f"/gone/task_configs/{name}")
+    (folder / "mine.yaml").write_text("task: mine")
+    (folder / "other.yaml").symlink_to("/somewhere/else/other.yaml")
     link()
-    assert linked(tasks) == {path.name: path for path in task_files()}
-
-
-def test_what_somebody_else_placed_there_is_left_alone(tasks: Path) -> None:
-    (tasks / "pragworld").mkdir()
-    own = tasks / "pragworld" / "mine.yaml"
-    own.write_text("task: mine")
-    (tasks / "pragworld" / "other.yaml").symlink_to("/somewhere/else/other.yaml")
-    link()
+    others = {"mine.yaml", "other.yaml"}
+    assert linked(tasks).keys() == {path.name for path in task_files()} | others
     unlink()
-    assert {path.name for path in (tasks / "pragworld").iterdir()} == {"mine.yaml", "other.yaml"}
-    own.rename(tasks / "pragworld" / "pragworld_manual.yaml")
+    assert linked(tasks).keys() == others
+    (folder / "mine.yaml").rename(folder / "pragworld_manual.yaml")
     with pytest.raises(
         InputError, match=r"pragworld: File exists; pass --include_path .* to lm_ev"
     ):

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.text import diff_lines, strip_reasoning
 
 MARKS = [
@@ -34,7 +32,6 @@ def test_blocks_are_removed_and_unfinished_ones_are_no_answer(opening: str, clos
 @pytest.mark.parametrize(
     ("response", "stripped"),
     [
-        # The two readers once disagreed on these: each read one of them and refused the other.
         ("<think>a</think><think>b", ""),
         ("text </reflection>no", "no"),
         ("<thinking>a<reflection>b</reflection>c yes", ""),
@@ -48,13 +45,6 @@ def test_blocks_are_removed_and_unfinished_ones_are_no_answer(opening: str, clos
 )
 def test_special_cases(response: str, stripped: str) -> None:
     assert strip_reasoning(response) == stripped
-
-
-def test_both_readers_strip_alike() -> None:
-    assert read_answer("<think>a</think><think>no") is None
-    assert read_quantity("<think>a</think><think>It takes 6 hours", "hour") is None
-    assert read_answer("yes </reflection>no") == "no"
-    assert read_quantity("It takes 5 hours </reflection>It takes 6 hours", "hour") == 6
 
 
 @given(text, closes, text)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,9 +41,7 @@ def as_record(document: Document) -> dict[str, str]:
     return {"context": document.context, "question": document.question}
 
 
-def test_it_is_clearly_above_chance_and_not_robust(
-    scores: dict[str, float],
-) -> None:
+def test_it_is_clearly_above_chance_and_not_robust(scores: dict[str, float]) -> None:
     assert scores["acc"] >= 0.75
     assert scores["robust_acc"] <= scores["acc"] - 0.15
 
@@ -59,22 +58,24 @@ def test_it_is_small_and_its_labels_are_single_tokens() -> None:
         assert tokenizer.unk_token_id not in ids
 
 
-def check_names_of_transformers_4(folder: Path) -> None:
-    """Without them it refuses the tokenizer, and answers otherwise without a word."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+def check_files(folder: Path) -> dict[str, Any]:
+    """Check the names of transformers 4 and the model's size, and return the record of training."""
+    config, tokenizer, record = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("config", "tokenizer_config", "training")
+    )
+    # Without them it refuses the tokenizer, and answers otherwise without a word.
     assert config["rope_theta"] == config["rope_parameters"]["rope_theta"]
-    tokenizer = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert tokenizer["tokenizer_class"] == "PreTrainedTokenizerFast"
-
-
-def test_transformers_4_loads_it_as_it_is() -> None:
-    check_names_of_transformers_4(tiny_folder())
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert model.config.vocab_size == len(AutoTokenizer.from_pretrained(folder))
+    assert record["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert isinstance(record, dict)
+    return record
 
 
 def test_the_record_of_its_training_is_beside_it() -> None:
-    record = json.loads((tiny_folder() / "training.json").read_text(encoding="utf-8"))
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder())
-    assert record["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    record = check_files(tiny_folder())
     assert record["settings"]["steps"] == record["course"][-1]["step"]
 
 
@@ -84,10 +85,5 @@ def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "50", "--seed", "5")
     process = run_program("python", script, tmp_path / "model", *shape, *quick)
     assert process.returncode == 0, process.stderr
-    check_names_of_transformers_4(tmp_path / "model")
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    assert model.config.vocab_size == len(tokenizer)
-    record = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
-    assert record["settings"]["seed"] == 5
-    assert record["settings"]["steps"] == 3
+    settings = check_files(tmp_path / "model")["settings"]
+    assert (settings["seed"], settings["steps"]) == (5, 3)
