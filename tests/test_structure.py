@@ -195,10 +195,25 @@ def test_no_module_of_the_tasks_needs_an_optional_dependency_to_be_imported() ->
     }
 
 
-def test_importing_the_package_alone_loads_nothing_heavy() -> None:
-    loaded = _after("import pragworld_tasks")
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import pragworld_tasks", {"numpy", "scipy", "pandas", "datasets", "lm_eval", "pint"}),
+        ("import pragworld_tasks.cli", {"numpy", "datasets", "lm_eval"}),
+        (
+            "from lm_eval.tasks._yaml_loader import load_yaml\n"
+            "from pragworld_tasks.link import task_files\n"
+            "for path in task_files(): load_yaml(path, resolve_func=True)",
+            {"torch", "transformers"},
+        ),
+    ],
+)
+def test_importing_the_package_and_starting_its_commands_and_tasks_loads_nothing_heavy(
+    code: str, heavy: set[str]
+) -> None:
+    loaded = _after(code)
     assert "pragworld_tasks" in loaded
-    assert not loaded & {"numpy", "scipy", "pandas", "datasets", "lm_eval", "pint", "torch"}
+    assert not loaded & heavy
 
 
 def test_the_harness_is_for_task_files_alone() -> None:

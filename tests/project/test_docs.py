@@ -240,14 +240,6 @@ def test_the_readme_shows_what_a_page_shows() -> None:
     ] == []
 
 
-def test_commands_are_fenced() -> None:
-    indented = re.compile(
-        r"^(?: {4}|\t)(?:pip|make|lm_eval|python|pragworld-\w+) .*$", re.MULTILINE
-    )
-    for page in PAGES:
-        assert not indented.findall(prose(page)), page
-
-
 def test_tasks_exist() -> None:
     files = "\n".join(path.read_text() for path in task_folder().glob("*.yaml"))
     tags = ", ".join(re.findall(r"^tag: \[(.+)\]", files, re.MULTILINE)).split(", ")

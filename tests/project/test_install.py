@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
 from importlib import metadata
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -126,36 +125,6 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     assert not folder.exists()
 
 
-def run_api(environment: Environment) -> subprocess.CompletedProcess[str]:
-    """Evaluate a model behind an API, with lm-eval."""
-    assert environment.run("pragworld-tasks", "link").returncode == 0
-    with ChatServer(lambda _: "It takes 60 minutes.").running() as server:
-        model = f"model=known,base_url={server.url}/chat/completions"
-        api = ("--model", "local-chat-completions", "--model_args", model, "--apply_chat_template")
-        return environment.run("lm_eval", *api, "--tasks", COMMUTE, "--limit", "3")
-
-
-def run_hf(environment: Environment) -> subprocess.CompletedProcess[str]:
-    """Evaluate the small model, with lm-eval."""
-    assert environment.run("pragworld-tasks", "link").returncode == 0
-    model = ("--model", "hf", "--model_args", f"pretrained={TINY}")
-    return environment.run("lm_eval", *model, "--tasks", "pragworld_generated", "--limit", "8")
-
-
-def run_interp(environment: Environment) -> subprocess.CompletedProcess[str]:
-    """Ablate each layer of the small model."""
-    documents = ("--split", "generated", "--metadata", '{"groups": 2}')
-    model = ("--model", str(TINY))
-    return environment.run("pragworld-interp", "ablate", *model, *documents, "--out", "layers.json")
-
-
-def run_train(environment: Environment) -> subprocess.CompletedProcess[str]:
-    """Fine-tune the small model for a step."""
-    model = ("--model_name_or_path", str(TINY), "--useful_layers", "1", "--use_peft")
-    run = ("--dataset_config", '{"groups": 2}', "--max_steps", "1", "--output_dir", "tuned")
-    return environment.run("pragworld-train", *model, *run)
-
-
 def package_files(folder: Path) -> set[str]:
     """Return the files of the three packages and the task files, as the wheel names them."""
     paths = [path for package in PACKAGES for path in (folder / package).rglob("*")]
@@ -168,25 +137,44 @@ def package_files(folder: Path) -> set[str]:
     "PRAGWORLD_LONG" not in os.environ, reason="installs torch three times; set PRAGWORLD_LONG"
 )
 @pytest.mark.parametrize(
-    ("extras", "run", "printed"),
+    ("extras", "command", "printed"),
     [
-        ("", run_api, "|mvs "),
-        ("[hf]", run_hf, "robust_acc"),
-        ("[interp]", run_interp, "useful, by sign"),
-        ("[train]", run_train, "tuned"),
+        (
+            "",
+            "lm_eval --model local-chat-completions --apply_chat_template --limit 3 "
+            "--model_args model=known,base_url={url}/chat/completions --tasks " + COMMUTE,
+            "|mvs ",
+        ),
+        (
+            "[hf]",
+            "lm_eval --model hf --model_args pretrained={tiny} --tasks pragworld_generated "
+            "--limit 8",
+            "robust_acc",
+        ),
+        (
+            "[interp]",
+            "pragworld-interp ablate --model {tiny} --split generated --metadata {groups} "
+            "--out layers.json",
+            "useful, by sign",
+        ),
+        (
+            "[train]",
+            "pragworld-train --model_name_or_path {tiny} --useful_layers 1 --use_peft "
+            "--dataset_config {groups} --max_steps 1 --output_dir tuned",
+            "tuned",
+        ),
     ],
 )
 def test_each_extra_is_enough_for_its_command(
-    extras: str,
-    run: Callable[[Environment], subprocess.CompletedProcess[str]],
-    printed: str,
-    distributions: Path,
-    tmp_path: Path,
+    extras: str, command: str, printed: str, distributions: Path, tmp_path: Path
 ) -> None:
     (wheel,) = distributions.glob("pragworld-*.whl")
     environment = Environment(tmp_path / "environment")
     environment.install(f"{wheel}{extras}")
-    process = run(environment)
+    assert environment.run("pragworld-tasks", "link").returncode == 0
+    with ChatServer(lambda _: "It takes 60 minutes.").running() as server:
+        words = command.format(url=server.url, tiny=TINY, groups='{"groups":2}').split()
+        process = environment.run(*words)
     assert process.returncode == 0, process.stderr
     assert printed in process.stdout + process.stderr
 
@@ -236,12 +224,6 @@ def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Pat
     environment.install("--no-build-isolation", "--no-deps", "--editable", str(source))
     assert not (site_packages / "lm_eval").exists()
     assert_linked_task_runs(environment, source / "lm_eval" / "tasks")
-
-
-def test_commands_of_the_installed_package(environment: Environment) -> None:
-    help_ = environment.run("pragworld-tasks", "--help").stdout
-    for command in ("link", "path", "data", "generate", "alter", "score"):
-        assert command in help_
 
 
 def test_the_small_model_and_the_generator_come_along(environment: Environment) -> None:

@@ -21,22 +21,15 @@ def make(*arguments: str, makefile: str = "include Makefile", **environment: str
     return process.stdout
 
 
-def test_eval_without_a_model_evaluates_the_small_model_on_generated_dialogues() -> None:
+def test_eval_uses_a_chat_template_for_other_models_than_the_small_one() -> None:
     command = make("--dry-run", "eval")
     assert "pretrained=pragworld_tasks/tiny" in command
-    assert "--include_path" not in command  # the tasks are linked
     assert "--tasks pragworld_generated " in command
     assert "--apply_chat_template" not in command
-
-
-def test_eval_of_a_model_uses_the_manual_split_and_a_chat_template_by_default() -> None:
     command = make("--dry-run", "eval", "MODEL=some/model")
     assert "pretrained=some/model" in command
     assert "--tasks pragworld_manual " in command
     assert "--apply_chat_template" in command
-    command = make("--dry-run", "eval", "MODEL=some/model", "ARGS=", "TASKS=pragworld_mc")
-    assert "--tasks pragworld_mc " in command
-    assert "--apply_chat_template" not in command
 
 
 def test_the_board_shows_the_runs_that_there_are() -> None:
@@ -50,12 +43,3 @@ def test_every_target_sees_the_data_folder_that_the_user_names() -> None:
     probe = 'include Makefile\nprobe: ; @echo "data: $$PRAGWORLD_DATA"'
     assert make("probe", makefile=probe) == "data: \n"
     assert make("probe", makefile=probe, PRAGWORLD_DATA="/elsewhere") == "data: /elsewhere\n"
-
-
-def test_the_documentation_is_built_with_broken_links_as_errors() -> None:
-    assert "mkdocs build --strict" in make("--dry-run", "docs")
-
-
-def test_the_tests_run_after_the_checks() -> None:
-    command = make("--dry-run", "test")
-    assert command.index("ruff check") < command.index("mypy") < command.index("pytest")

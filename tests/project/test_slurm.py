@@ -100,11 +100,7 @@ def test_a_preempted_study_ends_like_single_runs(slurm: Callable[..., str], tmp_
     slurm("bash", ROOT / "examples" / "slurm" / "submit.sh", *models, **variables)
     folders = [out / "sweeps" / str(model).replace("/", "__") for model in models]
     _wait(lambda: any(folders[0].glob(".*.journal-*")), "a journal of the first sweep")
-    preempted = slurm("squeue", "--noheader", "--name=sweep", "--states=RUNNING", "--format=%i")
-    (job, *_) = preempted.split()
-    slurm("scontrol", "requeue", job)
-    slurm("scontrol", "update", f"JobId={job}", "StartTime=now")  # it would wait two minutes
-    _wait(lambda: not slurm("squeue", "--noheader"), "the end of all jobs", 1200)
+    _preempt(slurm, "sweep")
     jobs = slurm("scontrol", "show", "job")
     assert {*re.findall(r"JobState=(\w+)", jobs)} == {"COMPLETED"}
     assert sorted(re.findall(r"Restarts=(\d+)", jobs))[-2:] == ["0", "1"]
@@ -137,10 +133,7 @@ def test_a_preempted_collection_ends_like_a_single_run(
     command = ("sbatch", f"--output={tmp_path}/log", script, model, *settings)
     slurm(*command, OUT=str(tmp_path), TASKS=task)
     _wait(lambda: any(tmp_path.rglob("responses-*.journal")), "a response")
-    (job,) = slurm("squeue", "--noheader", "--name=collect", "--format=%i").split()
-    slurm("scontrol", "requeue", job)
-    slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
-    _wait(lambda: not slurm("squeue", "--noheader"), "the end of all jobs")
+    _preempt(slurm, "collect")
     single = ("--model", "hf", "--model_args", f"pretrained={model}", "--batch_size", "16")
     whole = ("--tasks", task, "--output_path", tmp_path / "single", *settings)
     process = run_program("pragworld-tasks", "collect", *single, *whole)
@@ -149,6 +142,15 @@ def test_a_preempted_collection_ends_like_a_single_run(
         [*(tmp_path / folder).rglob("samples_*")] for folder in ("answers", "single")
     )
     assert [path.read_bytes() for path in resumed] == [path.read_bytes() for path in expected]
+
+
+def _preempt(slurm: Callable[..., str], name: str) -> None:
+    """Requeue the first running job of a name, and wait for the end of all jobs."""
+    running = slurm("squeue", "--noheader", f"--name={name}", "--states=RUNNING", "--format=%i")
+    (job, *_) = running.split()
+    slurm("scontrol", "requeue", job)
+    slurm("scontrol", "update", f"JobId={job}", "StartTime=now")  # it would wait two minutes
+    _wait(lambda: not slurm("squeue", "--noheader"), "the end of all jobs", 1200)
 
 
 def _wait(condition: Callable[[], object], what: str, seconds: float = 600) -> None:

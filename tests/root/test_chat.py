@@ -345,3 +345,10 @@ def test_what_is_refused(
 
     with pytest.raises(InputError, match=line):
         run_async(work())
+
+
+def test_requests_need_the_client(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    line = r"need the openai package \(.*\): pip install openai$"
+    with ChatServer(echo) as server, pytest.raises(InputError, match=line):
+        ask(server, baskets(1), journal)
