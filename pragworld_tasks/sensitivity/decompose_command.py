@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
+_FORMATS = (".png", ".svg", ".pdf")
+
 
 def add_decompose(commands: Commands) -> None:
     """Add the command to those of `pragworld-tasks`."""
@@ -30,12 +32,7 @@ def add_decompose(commands: Commands) -> None:
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     add("--overwrite", action="store_true", help="replace what exists")
     add("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
-    add(
-        "--format",
-        default=".png",
-        choices=(".png", ".svg", ".pdf"),
-        help="of the figures; default: .png",
-    )
+    add("--format", default=".png", choices=_FORMATS, help="of the figures; default: .png")
     add(
         "--scale",
         default="raw",

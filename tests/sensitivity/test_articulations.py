@@ -1,10 +1,9 @@
 """PragWorld under rewording: the ten wordings, the metrics, and the task through lm_eval."""
 
-import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -35,10 +34,7 @@ def aggregated(name: str, items: Sequence[Worded]) -> float | NotAvailable:
     return articulation_share([(name, item) for item in items])
 
 
-METRICS: dict[str, Callable[[Sequence[Worded]], float | NotAvailable]] = {
-    name: functools.partial(aggregated, name)
-    for name in ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
-}
+METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 
 
 def items(yes: Sequence[Floats], gold: Sequence[Sequence[bool]]) -> list[Worded]:
@@ -99,20 +95,15 @@ def test_ten_wordings_that_keep_context_and_question() -> None:
         assert re.search(r"\bno\b", prompt.lower())
 
 
-@pytest.mark.parametrize(
-    "question",
-    ["Is Bob there?", "did Lucas go", "does B know who ate \nthe figs? ", 'Is "it" here?'],
-)
-def test_the_question_is_worded_differently_and_stays_the_question(question: str) -> None:
+def test_the_question_is_worded_differently_and_stays_the_question() -> None:
+    question = "does B know who ate \nthe figs? "
     worded = [worded_question(question, number) for number in range(WORDINGS)]
     assert worded[0] == question
     assert len(set(worded)) >= 7
-    kept = question.strip().removesuffix("?")
     for number, text in enumerate(worded):
-        assert text.strip() in worded_prompt(
-            {"context": "", "question": question, "wording": number}
-        )
-        before, after = text.split(kept)
+        document = {"context": "", "question": question, "wording": number}
+        assert text.strip() in worded_prompt(document)
+        before, after = text.split(question.strip().removesuffix("?"))
         # What is added names yes as the answer to confirm, or neither answer, or both alike.
         added = set(re.findall(r"\b(?:yes|no|not|wrong|false)\b", (before + after).lower()))
         assert added in (set(), {"yes"}, {"yes", "no"})
@@ -144,31 +135,14 @@ def test_every_released_and_generated_question_can_be_worded_so(
         assert '"' not in question
 
 
-def test_a_model_that_tosses_a_coin_is_all_uncertainty() -> None:
-    found = items([np.full((3, WORDINGS), 0.5)] * 2, [[True, False, True]] * 2)
-    assert {name: METRICS[name](found) for name in ("ps", "as", "mu")} == {
-        "ps": 0,
-        "as": 0,
-        "mu": 1,
-    }
-    assert METRICS["mvs"](found) == "N/A"
-
-
-def test_a_model_that_knows_is_all_purpose() -> None:
-    yes = np.repeat([[1.0], [0.0]], WORDINGS, axis=1)
-    found = items([yes] * 3, [[True, False]] * 3)
-    for name in ("ps", "mvs", "acc", "acc_worst_wording", "robust_acc"):
-        assert METRICS[name](found) == 1
-    assert METRICS["as"](found) == METRICS["mu"](found) == 0
-
-
-def test_a_model_that_goes_by_wording_is_all_articulation() -> None:
-    yes = np.tile(np.arange(WORDINGS) % 2, (2, 1)).astype(float)
-    found = items([yes] * 3, [[True, False]] * 3)
-    assert METRICS["as"](found) == 1
-    assert METRICS["mvs"](found) == 0
-    assert METRICS["acc"](found) == METRICS["acc_worst_wording"](found) == 0.5
-    assert METRICS["robust_acc"](found) == 0
+def test_models_that_toss_a_coin_or_know_or_go_by_wording() -> None:
+    gold = [[True, False]] * 3
+    coin = items([np.full((2, WORDINGS), 0.5)] * 3, gold)
+    assert [aggregated(name, coin) for name in ("ps", "as", "mu", "mvs")] == [0, 0, 1, "N/A"]
+    knowing = items([np.repeat([[1.0], [0.0]], WORDINGS, axis=1)] * 3, gold)
+    assert [aggregated(name, knowing) for name in METRICS] == [1, 0, 0, 1, 1, 1, 1]
+    by_wording = items([np.tile(np.arange(WORDINGS) % 2, (2, 1)).astype(float)] * 3, gold)
+    assert [aggregated(name, by_wording) for name in METRICS] == [0, 1, 0, 0, 0.5, 0.5, 0]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5))
@@ -180,8 +154,8 @@ def test_the_metrics_are_those_of_the_definitions(seed: int, groups: int) -> Non
     found = items(yes, gold)
     generator.shuffle(found)
     expected = by_definition(found)
-    assert {name: METRICS[name](found) for name in expected} == pytest.approx(expected, abs=1e-9)
-    assert METRICS["mvs"](found) == pytest.approx(
+    assert {name: aggregated(name, found) for name in expected} == pytest.approx(expected, abs=1e-9)
+    assert aggregated("mvs", found) == pytest.approx(
         expected["ps"] / (expected["ps"] + expected["as"]), abs=1e-9
     )
     assert expected["ps"] + expected["as"] + expected["mu"] == pytest.approx(1)
@@ -192,20 +166,19 @@ def test_groups_that_lack_something_do_not_count() -> None:
     whole = items([yes], [[True, False]])
     others = items([yes, 1 - yes], [[True, False]] * 2)
     lacking = [item for item in others if item.group == 1 and (item.row, item.wording) != (1, 3)]
-    assert METRICS["acc"](whole + lacking) == 1
-    assert METRICS["acc"](lacking) == "N/A"
-    assert METRICS["acc"](others) == 0.5
+    assert aggregated("acc", whole + lacking) == 1
+    assert aggregated("acc", lacking) == "N/A"
+    assert aggregated("acc", others) == 0.5
 
 
 def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
-    settings = '{"groups": 4, "seed": 5}'
     evaluation = lm_eval(
         *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "32"),
-        *("--tasks", "pragworld_generated_articulation,pragworld_generated_mc", "--log_samples"),
-        *("--metadata", settings),
+        *("--tasks", "pragworld_generated_articulation", "--log_samples"),
+        *("--metadata", '{"groups": 2, "seed": 5}'),
     )
     assert evaluation.returncode == 0, evaluation.log
-    made = to_records(list(documents(generate(GeneratorSettings(groups=4, seed=5, split="test")))))
+    made = to_records(list(documents(generate(GeneratorSettings(groups=2, seed=5, split="test")))))
     samples = evaluation.samples("pragworld_generated_articulation")
     assert len(samples) == WORDINGS * len(made)
     found = []
@@ -221,6 +194,4 @@ def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
     shown = evaluation.metrics("pragworld_generated_articulation")
     assert {name: shown[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert 0 < shown["as"] < 1  # else this test would show little
-    plain = [item.right for item in found if item.wording == 0]
-    assert np.mean(plain) == evaluation.metrics("pragworld_generated_mc")["acc"]
     assert all(isinstance(shown[f"{name}_stderr"], float) for name in METRICS)

@@ -100,7 +100,6 @@ def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
         assert (task["responses"], task["prompts"]) == (6 * 50, 6)
 
         for changed, requested in (
-            (("--limit", "3"), 6 * 50),  # the first chunk, which is there
             (("--limit", "3", "--gen_kwargs", "temperature=0.5"), 9 * 50),
             (("--limit", "3", "--seed", "5"), 12 * 50),
         ):

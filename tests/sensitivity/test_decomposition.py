@@ -147,14 +147,6 @@ def test_unbiased_purpose_against_covariances_of_a_full_table(nested: bool) -> N
     assert found[0] == pytest.approx(values.mean(axis=(0, 2)).var() - noise)
 
 
-def test_what_paraphrases_have_in_common_is_no_noise_of_purpose() -> None:
-    generator = np.random.default_rng(3)
-    values = np.repeat(np.array([0.0, 1.0, 2.0])[None, :, None], 6, axis=0)
-    values = values + generator.normal(scale=50, size=(6, 1, 1))
-    assert parts(unbiased(cells(nest_table(values))))[0] == pytest.approx(2 / 3)
-    assert parts(unbiased(cells(nest_table(values, NESTED))))[0] < 0
-
-
 # Simulation ---------------------------------------------------------------------------------------
 
 SETS = 1_000
@@ -195,20 +187,11 @@ RAGGED = np.random.default_rng(4).integers(0, 6, size=(9, 3))
 @pytest.mark.parametrize(
     ("count", "nested"),
     [
-        (in_blocks([[5] * 6] * 3), NESTED),
         (in_blocks([[5, 1, 2, 7], [2, 2], [1, 1, 6, 4, 3, 3, 1]]), NESTED),
-        (in_blocks([[5, 5, 4], [3], [4, 2, 6, 5]]), NESTED),
-        (in_blocks([[5, 5, 4], [1, 1, 1, 1], [4, 2, 6, 5]]), NESTED),
+        (in_blocks([[5, 5, 4], [3], [4, 2, 6, 5]]), NESTED),  # an intent with one paraphrase
+        (in_blocks([[5, 5, 4], [1, 1, 1, 1], [4, 2, 6, 5]]), NESTED),  # with one response a prompt
         (np.full((6, 3), 5), CROSSED),
-        (RAGGED, CROSSED),
-    ],
-    ids=[
-        "nested",
-        "nested, ragged",
-        "an intent with one paraphrase",
-        "an intent with one response a prompt",
-        "crossed",
-        "crossed, ragged, some prompts missing",
+        (RAGGED, CROSSED),  # some prompts are missing
     ],
 )
 def test_unbiased_parts_are_right_on_average(count: Ints, nested: bool) -> None:
@@ -217,26 +200,12 @@ def test_unbiased_parts_are_right_on_average(count: Ints, nested: bool) -> None:
     assert (np.abs(away) < 4 * found.std(axis=1) / np.sqrt(SETS)).all()
 
 
-@pytest.mark.parametrize("nested", [NESTED, CROSSED])
-def test_plug_in_articulation_is_too_large_by_the_floor(nested: bool) -> None:
-    """Wording makes no difference, five responses a prompt: a fifth of chance all the same."""
-    count = in_blocks([[5] * 50] * 3) if nested else np.full((50, 3), 5)
-    whole = simulated(count, common=0, own=0)
-    for estimator, expected in ((plug_in, CHANCE**2 / 5 * (1 - 1 / 50)), (unbiased, 0.0)):
-        articulation = parts(estimator(whole))[1]
-        error = articulation.std() / np.sqrt(SETS)
-        assert abs(articulation.mean() - expected) < 4 * error
-
-
-@pytest.mark.parametrize(("paraphrases", "left"), [(2, 3), (20, 1)])
-def test_the_floor_is_the_articulation_published_where_there_is_none(
-    paraphrases: int, left: int
-) -> None:
+def test_the_floor_is_the_articulation_published_where_there_is_none() -> None:
     generator = np.random.default_rng(5)
     excess = []
     for _ in range(100):
-        values = generator.normal(OF_INTENTS[:, None], CHANCE, size=(paraphrases, 3, 5))
-        values[paraphrases // 2 :, 0, left:] = np.nan
+        values = generator.normal(OF_INTENTS[:, None], CHANCE, size=(2, 3, 5))
+        values[1:, 0, 3:] = np.nan
         found = decompose_responses(nest_table(values), draws=2, permutations=2)
         excess.append(found.published["as"].value - found.floor)
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(100)
@@ -294,9 +263,8 @@ def test_entropies_against_mutual_information_summed_by_hand(seed: int) -> None:
         assert shares(found).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("paraphrases", [1, 3, 49])
-def test_certain_and_equal_answers_have_no_entropy(paraphrases: int) -> None:
-    found = entropy_components([[[0, 1]] * 3] * paraphrases, np.ones((paraphrases, 3)))
+def test_certain_and_equal_answers_have_no_entropy() -> None:
+    found = entropy_components([[[0, 1]] * 3] * 49, np.ones((49, 3)))
     assert found.variance == 0
     assert np.isnan(shares(found)).all()
 
@@ -371,12 +339,6 @@ def test_draws_of_each_name_decide_whether_it_has_an_interval() -> None:
     assert math.isnan(found["variance"].standard_error)  # 1/4 in all draws
     assert found["ps"].interval.low < found["ps"].value < found["ps"].interval.high
 
-    noise = np.arange(101) / 1e16
-    drawn = Components(1e20 * (1 + noise), noise, 0.5 + np.arange(101) / 1000, noise)
-    shown = estimates(Components(*np.array([1e20, 0.0, 0.5, 0.5])), drawn)
-    without = {name for name in NAMES if math.isnan(shown[name].standard_error)}
-    assert without == {"variance", "ps", "mu", "mvs"}
-
 
 def test_few_paraphrases_make_wider_intervals() -> None:
     assert small_sample(2) == pytest.approx(12.7062 / 1.95996 * math.sqrt(2), rel=1e-4)
@@ -385,18 +347,16 @@ def test_few_paraphrases_make_wider_intervals() -> None:
     assert small_sample(1) == 1
 
 
-@pytest.mark.parametrize("nested", [NESTED, CROSSED])
-def test_unbiased_intervals_hold_the_truth(nested: bool) -> None:
+def test_unbiased_intervals_hold_the_truth() -> None:
     generator = np.random.default_rng(11)
-    truth = TRUTH[nested] / TRUTH[nested].sum()
+    truth = TRUTH[CROSSED] / TRUTH[CROSSED].sum()
     sets, held = 100, np.zeros(3)
     for _ in range(sets):
         prompts = OF_INTENTS + OWN * generator.normal(size=(50, 3))
-        prompts += (0 if nested else COMMON) * generator.normal(size=(50, 1))
-        responses = nest_table(generator.normal(prompts[..., None], CHANCE, (50, 3, 10)), nested)
-        found = unbiased(cells(responses))
+        prompts += COMMON * generator.normal(size=(50, 1))
+        responses = nest_table(generator.normal(prompts[..., None], CHANCE, (50, 3, 10)))
         drawn = unbiased(redraw_paraphrases(responses, draws=150))
-        shown = estimates(found, drawn, small_sample(50))
+        shown = estimates(unbiased(cells(responses)), drawn, small_sample(50))
         held += [
             shown[name].interval.low <= true <= shown[name].interval.high
             for name, true in zip(("ps", "as", "mu"), truth, strict=True)
@@ -456,13 +416,6 @@ def test_values_on_each_scale() -> None:
     np.testing.assert_allclose(scaled(values, "log"), expected)
     np.testing.assert_allclose(scaled(values, "rank"), [0.1, 0.3, 0.6, 0.6, 0.9])
     np.testing.assert_array_equal(scaled(values, "winsorised"), [0, 0, 7, 7, 7])
-
-
-@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20))
-def test_scales_keep_the_order(values: list[float]) -> None:
-    scales: tuple[Scale, ...] = ("raw", "log", "rank", "winsorised")
-    for scale in scales:
-        assert (np.diff(scaled(sorted(values), scale)) >= 0).all()
 
 
 @pytest.mark.parametrize(("size", "moved"), [(1, 0), (2, 0), (3, 1), (100, 1), (101, 2), (700, 7)])
@@ -591,8 +544,3 @@ def test_names_of_intents_and_paraphrases_make_no_difference(
     other = [(value, 1000 * paraphrases[p] - 7, intents[i] - 1) for value, p, i in given]
     assert_same_shares(given, other)
     assert cells(nest_answers(other)).count.size == cells(nest_answers(given)).count.size
-
-
-@given(answers())
-def test_what_is_unreadable_makes_no_difference(given: list[Answer]) -> None:
-    assert_same_shares(given, [*given, (NAN, 77, 0), (NAN, 0, 77)])

@@ -27,7 +27,6 @@ from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault, read
 from pragworld_tasks.sensitivity.paraphrasing import (
     DISTANT,
     FIRST,
-    LANGUAGES,
     TRIES,
     farthest_first,
     gather_candidates,
@@ -35,7 +34,7 @@ from pragworld_tasks.sensitivity.paraphrasing import (
 )
 
 MIAMI = questions()["travel_miami"]
-NUMBER = 3
+NUMBER = 2
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +88,9 @@ def test_a_run_and_its_resumption(
         assert not {*source.groups()} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
     printed = capsys.readouterr().out
     assert printed.startswith(f"{sent} requests answered (")
-    (tried,) = re.findall(r"^(\d+) tried, 30 accepted$", printed, re.MULTILINE)
+    (tried,) = re.findall(r"^(\d+) tried, 20 accepted$", printed, re.MULTILINE)
     rejected = re.findall(r"^  (\d+) rejected: (.*)$", printed, re.MULTILINE)
-    assert sum(int(count) for count, _ in rejected) == int(tried) - 30
+    assert sum(int(count) for count, _ in rejected) == int(tried) - 20
     assert {reason for _, reason in rejected} == {
         "not exactly one {city}",
         "adds a number",
@@ -112,9 +111,9 @@ def test_a_run_and_its_resumption(
         assert again.read_bytes() == out.read_bytes()
         with refused(r"again\.jsonl exists; pass --overwrite, or another name$"):
             main(arguments(server.url, again, embeddings))
-        main(arguments(server.url, again, embeddings, "--overwrite", "--number", "2"))
+        main(arguments(server.url, again, embeddings, "--overwrite", "--number", "1"))
         assert len(server.bodies) == sent + 1
-        assert len(read_paraphrases(again)) == 2
+        assert len(read_paraphrases(again)) == 1
         with refused(r"again\.jsonl\.journal: written with judge 'large', not 'huge'; "):
             main(arguments(server.url, again, embeddings, "--overwrite", "--judge", "huge"))
 
@@ -140,13 +139,10 @@ def test_what_translator_and_judge_are_asked(tmp_path: Path) -> None:
     ("options", "line"),
     [
         (["--prompt", "How are you?"], r"^prompt 'How are you\?': has 0 slots; write one"),
-        (["--prompt", "From {here} to {there}?"], "has 2 slots"),
         (["--prompt", "From {here}\nto sea?"], "line breaks or stray spaces; correct that$"),
-        (["--prompt", "travel_mars"], "^prompt 'travel_mars': has 0 slots; write one"),
         (["--number", "0"], "^--number 0: must be at least 1$"),
         (["--concurrency", "0"], "^concurrency 0, timeout 60.0: must be above 0$"),
         (["--base-url", "localhost:8000"], "^base URL localhost:8000: must look like http://"),
-        (["--out", "."], r"^\.: .*choose a file that can be written|Is a directory"),
         (["--embeddings", "no/such"], r"^embeddings 'no/such': cannot be loaded \(.*\); pip "),
     ],
 )
@@ -171,7 +167,7 @@ def test_too_few_paraphrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with (
         ChatServer(lambda _: "What?").running() as server,
         refused(
-            "^0 paraphrases were accepted, but --number is 3; correct the prompt, or use another model$"
+            "^0 paraphrases were accepted, but --number is 2; correct the prompt, or use another model$"
         ),
     ):
         main(arguments(server.url, tmp_path / "mine.jsonl", "words"))
@@ -182,18 +178,13 @@ def test_too_few_paraphrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_chain_goes_through_two_languages_one_of_them_distant() -> None:
-    assert len(set(LANGUAGES)) == 15
     found = Counter(map(language_chain, range(7800)))
     assert len(found) == 15 * 14 - 12 * 11
     assert min(found.values()) > 50  # of 100 expected
     for first, second in found:
         assert first != second
         assert {first, second} & set(DISTANT)
-    assert [language_chain(number) for number in range(3)] == [
-        ("Arabic", "German"),
-        ("Arabic", "Hindi"),
-        ("Arabic", "Swahili"),
-    ]
+    assert [language_chain(number)[1] for number in range(3)] == ["German", "Hindi", "Swahili"]
 
 
 def gather(server: ChatServer, journal: Path, wanted: int) -> tuple[list[Paraphrase], Counter[str]]:
@@ -291,34 +282,12 @@ def test_farthest_first_against_brute_force(vectors: Any, number: int) -> None:
 # Extraction ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reply", "value"),
-    [
-        ("12", 12),
-        (" 12.5\n", 12.5),
-        (".5", 0.5),
-        ("12.", 12),
-        ('"12"', 12),
-        ("**12**", 12),
-        ("$1,234.50", 1234.5),
-        ("1,234,567", 1234567),
-        ("-3", -3),
-        ("-$3", -3),
-        ("$-3", -3),
-        ("10-15", 12.5),
-        ("$1,000-$2,000", 1500),
-        ("10 \u2013 15", 12.5),
-        ("-4--2", -3),
-        ("-2-4", 1),
-        ("None", None),
-        ('"none".', None),
-    ],
-)
-def test_replies_of_an_extractor(reply: str, value: float | None) -> None:
-    assert read_extracted(reply) == value
-
-
-UNREADABLE = [
+REPLIES = {
+    **{"12": 12, " 12.5\n": 12.5, ".5": 0.5, "12.": 12, '"12"': 12, "**12**": 12, "-3": -3},
+    **{"$1,234.50": 1234.5, "1,234,567": 1234567, "-$3": -3, "$-3": -3, "10-15": 12.5},
+    **{"$1,000-$2,000": 1500, "10 \u2013 15": 12.5, "-4--2": -3, "None": None, '"none".': None},
+}
+NEITHER = (
     "",
     "about 5",
     "5 hours",
@@ -330,20 +299,14 @@ UNREADABLE = [
     "\u0665",
     "-",
     "nan",
-]
+)
 
 
-@pytest.mark.parametrize("reply", [*UNREADABLE, "9" * 200])
-def test_replies_that_are_neither_a_number_nor_none(reply: str) -> None:
-    with pytest.raises(UnansweredError, match=r"is neither a number nor None$"):
-        read_extracted(reply)
-
-
-@given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_extracted_numbers_and_ranges(low: float, high: float) -> None:
-    low, high = round(low, 2), round(high, 2)
-    assert read_extracted(f"{low:,.2f}") == low
-    assert read_extracted(f"${low:.2f}-${high:,.2f}") == (low + high) / 2
+def test_replies_of_an_extractor() -> None:
+    assert {reply: read_extracted(reply) for reply in REPLIES} == REPLIES
+    for reply in (*NEITHER, "9" * 200):
+        with pytest.raises(UnansweredError, match=r"is neither a number nor None$"):
+            read_extracted(reply)
 
 
 RESPONSES = ["Long. => 10-15", "{city}? => None", "Long. => 10-15", "=> many", "=> -$1,200"]
@@ -381,15 +344,10 @@ def test_extraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_an_extraction_without_any_value(tmp_path: Path) -> None:
     with (
-        ChatServer(play, dict.fromkeys(range(9), "400")).running() as server,
+        ChatServer(play, dict.fromkeys(range(3), "400")).running() as server,
         pytest.raises(InputError, match=r"/v1: no reply can be used, the last one because .*Oops"),
     ):
-        extract(
-            Endpoint(server.url, "m"),
-            MIAMI,
-            [f"=> {number}" for number in range(9)],
-            tmp_path / "journal",
-        )
+        extract(Endpoint(server.url, "m"), MIAMI, ["=> 1", "=> 2", "=> 3"], tmp_path / "journal")
 
 
 # Checking -----------------------------------------------------------------------------------------

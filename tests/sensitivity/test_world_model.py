@@ -28,13 +28,7 @@ def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
     texts = [paraphrase.text for paraphrase in shipped_paraphrases(name)]
     assert len(texts) == len(set(texts)) == 50
     assert list_faults(question.prompt, texts) == []
-    assert {paraphrase.source for paraphrase in shipped_paraphrases(name)} == {"written by hand"}
-
-
-@pytest.mark.parametrize("name", questions())
-def test_all_prompts_of_a_question_differ(name: str) -> None:
-    question = questions()[name]
-    made = prompt_records(question, [paraphrase.text for paraphrase in shipped_paraphrases(name)])
+    made = prompt_records(question, texts)
     assert len({one["prompt"] for one in made}) == len(made) == 150
     assert len(question.values) == 3
     for one in made:
@@ -60,16 +54,6 @@ def test_blind_readers_find_the_paraphrases_natural() -> None:
     for rating in ratings:
         is_natural = all(reading["natural"] for reading in rating["readings"])
         assert ((rating["task"], rating["text"]) in shipped) == is_natural
-
-
-def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
-    question = questions()["travel_miami"]
-    made = prompt_records(
-        question, [paraphrase.text for paraphrase in shipped_paraphrases("travel_miami")]
-    )[:6]
-    assert {(one["intent"], one["paraphrase"]) for one in made} == {
-        (intent, paraphrase) for intent in range(3) for paraphrase in range(2)
-    }
 
 
 @pytest.mark.parametrize(
@@ -101,13 +85,6 @@ def test_near_duplicates_have_most_words_in_the_same_order() -> None:
     ]
 
 
-def test_a_prompt_has_one_slot() -> None:
-    assert slot_of("I live in {city}.") == "{city}"
-    for prompt in ("I live in Paris.", "I live in {city} and go to {town}.", "Empty {}."):
-        with pytest.raises(InputError, match="slots; write one"):
-            slot_of(prompt)
-
-
 def test_braces_that_hold_no_slot_are_text() -> None:
     prompt = 'How far is {town}? Reply with JSON as {"km": {{number}}}, and {} if unknown.'
     assert slot_of(prompt) == "{town}"
@@ -132,8 +109,6 @@ def test_files_of_paraphrases(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
     assert [paraphrase.text for paraphrase in read_paraphrases(path)] == ["From {city}?", "{town}"]
-    with pytest.raises(InputError, match=re.escape("row 1: must hold {city} exactly once")):
-        read_paraphrases_of("I live in {city}.", path)
     path.write_text(json.dumps({"text": "From {{city}}?"}))
     with pytest.raises(InputError, match=re.escape("row 0: must hold {city} exactly once")):
         read_paraphrases_of("I live in {city}.", path)
