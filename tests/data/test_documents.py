@@ -15,6 +15,11 @@ from pragworld_tasks.errors import InputError
 MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path
 ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
+READERS = {
+    MANUAL: read_manual,
+    SYNTHETIC: read_synthetic,
+    ENTITY_TRACKING: read_entity_tracking,
+}
 
 
 # Quirks, on our own files -------------------------------------------------------------------------
@@ -132,129 +137,73 @@ def test_sample_of_the_released_synthetic_split(released: Path) -> None:
 
 # Files that are not what they should be -----------------------------------------------------------
 
-Reader = Callable[[Path], list[Document]]
-
-
-def refused(read: Reader, path: Path) -> str:
-    """The message with which a reader refuses a file: one line, naming it."""
-    with pytest.raises(InputError) as refusal:
-        read(path)
-    message = str(refusal.value)
-    assert str(path) in message
-    assert "\n" not in message
-    return message
+# What of a sample is replaced by what, and the line that the reader prints.
+REFUSALS = {
+    MANUAL: [
+        ("Answer,", "Anwser,", "line 1: no column 'Answer' in"),
+        ("Yes,FALSE,None", "Yes,TRUE,None", "row 0 (line 2): alteration '-' contradicts flag 'TR"),
+        ("Yes,FALSE,None,-,-", "Yes,TRUE,None,Negation,Flip", "row 0 (line 2): an altered variant"),
+        ("Negation", "Negotiation", "row 1 (line 6): unknown alteration 'Negotiation'; must be "),
+        ("?,No,TRUE", "?,Perhaps,TRUE", "row 1 (line 6): unknown answer 'Perhaps'; must be one of"),
+        ("No,TRUE", "No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false"),
+        ("shed?,Yes,FALSE", "shed?,notsure,FALSE", "row 0 (line 2): unknown answer 'notsure'"),
+        ("shed?,Yes,FALSE", "shed?,,FALSE", "row 0 (line 2): unknown answer ''"),
+        ("Negation,Flip", "Negation,Flop", "row 1 (line 6): unknown effect 'Flop'; must be one of"),
+        ("Context,Negation,Flip", "Context", "row 1 (line 6): 5 fields instead of 7; is the line"),
+    ],
+    SYNTHETIC: [
+        ("attic?,yes,FALSE", "attic?,,FALSE", "row 1 (line 6): an altered variant without")
+    ],
+    ENTITY_TRACKING: [
+        ('{"prompt": "', '{"prompt": ', "row 0 (line 1): not JSON"),
+        (
+            "answer the question below",
+            "reply",
+            "row 0 (line 1): the prompt is neither Prompt 1 nor",
+        ),
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("sample", "old", "new", "line"),
+    [(sample, *refusal) for sample, refusals in REFUSALS.items() for refusal in refusals],
+)
+def test_a_malformed_record_is_refused_by_row(
+    tmp_path: Path, sample: Path, old: str, new: str, line: str
+) -> None:
+    content = sample.read_bytes().decode()
+    assert old in content
+    path = tmp_path / "file"
+    path.write_bytes(content.replace(old, new, 1).encode())
+    assert refused(READERS[sample], path).startswith(f"{path}, {line}")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
     [
-        (b"Answer,", b"Anwser,", "line 1: no column 'Answer' in"),
+        (b"", ": no documents"),
+        (MANUAL.read_bytes().partition(b"\r\n")[0] + b"\r\n,,,77,,,", ": no documents"),
         (
-            b"Yes,FALSE,None",
-            b"Yes,TRUE,None",
-            "row 0 (line 2): alteration '-' contradicts flag 'TRUE'",
+            MANUAL.read_bytes().partition(b"Person 2: he was")[0],
+            ", row 8 (line 39): unexpected end",
         ),
-        (
-            b"Yes,FALSE,None,-,-",
-            b"Yes,TRUE,None,Negation,Flip",
-            "row 0 (line 2): an altered variant without an answered original",
-        ),
-        (
-            b"Negation",
-            b"Negotiation",
-            "row 1 (line 6): unknown alteration 'Negotiation'; must be one of negation,",
-        ),
-        (
-            b"?,No,TRUE",
-            b"?,Perhaps,TRUE",
-            "row 1 (line 6): unknown answer 'Perhaps'; must be one of yes, no",
-        ),
-        (
-            b"Negation,Flip",
-            b"Negation,Flop",
-            "row 1 (line 6): unknown effect 'Flop'; must be one of flip,",
-        ),
-        (
-            b"No,TRUE",
-            b"No,TRUTH",
-            "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false",
-        ),
-        (
-            b"Context,Negation,Flip",
-            b"Context",
-            "row 1 (line 6): 5 fields instead of 7; is the line cut off?",
-        ),
+        (MANUAL.read_text(encoding="utf-8").encode("cp1252"), ": not UTF-8; save the file in that"),
+        (None, ": No such file or directory"),
     ],
 )
-def test_malformed_records_are_refused_by_row(
-    tmp_path: Path, old: bytes, new: bytes, expected: str
+def test_what_is_no_whole_table_is_refused(
+    tmp_path: Path, content: bytes | None, line: str
 ) -> None:
     path = tmp_path / "manual.csv"
-    content = MANUAL.read_bytes()
-    assert old in content
-    path.write_bytes(content.replace(old, new, 1))
-    assert expected in refused(read_manual, path)
+    if content is not None:
+        path.write_bytes(content)
+    assert refused(read_manual, path).startswith(f"{path}{line}")
 
 
-def test_a_file_cut_off_inside_a_field_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    content = MANUAL.read_bytes()
-    path.write_bytes(content[: content.index(b"Person 2: he was")])
-    assert "row 8 (line 39): unexpected end of data; is the file cut off here?" in refused(
-        read_manual, path
-    )
-
-
-def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    path.write_bytes(MANUAL.read_text(encoding="utf-8").encode("cp1252"))
-    assert "not UTF-8; save the file in that encoding" in refused(read_manual, path)
-
-
-@pytest.mark.parametrize("read", [read_manual, read_synthetic, read_entity_tracking])
-def test_an_empty_file_is_refused(tmp_path: Path, read: Reader) -> None:
-    path = tmp_path / "empty"
-    path.touch()
-    refused(read, path)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert "No such file" in refused(read_manual, tmp_path / "nowhere.csv")
-
-
-def test_variants_of_a_synthetic_original_without_an_answer_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "synthetic.csv"
-    path.write_bytes(SYNTHETIC.read_bytes().replace(b"attic?,yes,FALSE", b"attic?,,FALSE", 1))
-    expected = "row 1 (line 6): an altered variant without an answered original"
-    assert expected in refused(read_synthetic, path)
-
-
-def test_answers_of_the_synthetic_split_are_no_answers_of_the_manual_split(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    for answer in (b"notsure", b""):
-        content = MANUAL.read_bytes()
-        path.write_bytes(content.replace(b"shed?,Yes,FALSE", b"shed?," + answer + b",FALSE", 1))
-        assert "row 0 (line 2): unknown answer" in refused(read_manual, path)
-
-
-def test_a_table_of_tally_rows_alone_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    header = MANUAL.read_bytes().partition(b"\r\n")[0]
-    for rows in (b"", b"\r\n,,,77,,,"):
-        path.write_bytes(header + rows)
-        assert refused(read_manual, path) == f"{path}: no documents"
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ('{"prompt": "Read this conv', "row 5 (line 6): not JSON"),
-        ("[1, 2]", "row 5 (line 6): not a JSON object"),
-        ('{"prompt": "Yes or no?", "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
-        ('{"response": "No"}', "of the PragWorld paper; pass a run file of the entity-tracking"),
-    ],
-)
-def test_malformed_run_files_are_refused_by_row(tmp_path: Path, line: str, expected: str) -> None:
-    path = tmp_path / "outputs.jsonl"
-    path.write_text(ENTITY_TRACKING.read_text() + line)
-    assert expected in refused(read_entity_tracking, path)
+def refused(read: Callable[[Path], list[Document]], path: Path) -> str:
+    """Return the line with which a reader refuses a file."""
+    with pytest.raises(InputError) as refusal:
+        read(path)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
