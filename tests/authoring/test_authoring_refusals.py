@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_runs import refused
 
+from pragworld_tasks import chat
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.results import write_votes
 from pragworld_tasks.cli import main
@@ -39,6 +40,7 @@ def test_commands_that_are_refused(
     command: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(chat, "RETRIES", 0)
     Path("seeds.jsonl").write_text(SEED)
     Path("theirs").mkdir()
     Path("theirs/notes.txt").write_text("mine")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import lm_eval.models
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +24,6 @@ from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
 from pragworld_tasks.evaluation.task_metrics import (
-    Clustered,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -47,6 +45,7 @@ from pragworld_tasks.link import task_folder
 DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
 RECORDS = to_records(DOCUMENTS)
 TRACKING = "generated_entity_tracking"
+CAR = "finance_car"
 OF_QUESTIONS = ("paraphrases", "values", "unit")
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
@@ -55,17 +54,11 @@ responses = st.lists(
 )
 
 
-def collect(items: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The items by metric, as lm-eval hands them to the aggregations."""
-    return {metric: [item[metric] for item in items] for metric in items[0]}
-
-
 def aggregate(metric: str, items: list[Any]) -> float | str:
     """What the task files say for a metric of this name."""
-    robust, stderr = metric.startswith("robust"), metric.endswith("_stderr")
-    if robust:
-        return robust_share_stderr(items) if stderr else robust_share(items)
-    return share_stderr(items) if stderr else share(items)
+    if metric.startswith("robust"):
+        return robust_share_stderr(items) if metric.endswith("_stderr") else robust_share(items)
+    return share_stderr(items) if metric.endswith("_stderr") else share(items)
 
 
 @given(responses, st.randoms())
@@ -74,7 +67,8 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
 ) -> None:
     items = [score_response(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
     order.shuffle(items)
-    found = {metric: aggregate(metric, values) for metric, values in collect(items).items()}
+    metrics = {metric: [item[metric] for item in items] for metric in items[0]}
+    found = {metric: aggregate(metric, values) for metric, values in metrics.items()}
     expected = shown_tallies(to_run(DOCUMENTS, [read_answer(one) for one in answers]), "manual")
     released = tallies(to_released_run(DOCUMENTS, [read_answer_released(one) for one in answers]))
     for name in ("robust_acc", "original_acc", "altered_acc"):
@@ -120,15 +114,6 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(
     assert Document(**columns) == DOCUMENTS[0]
 
 
-def test_standard_errors_cluster_documents_by_group() -> None:
-    """Five documents that all stand or fall together say as much as one."""
-    once = [(group, float(group % 2)) for group in range(10)]
-    five_times = [one for one in once for _ in range(5)]
-    errors = [share_stderr([Clustered(*one) for one in ones]) for ones in (once, five_times)]
-    assert errors[0] == pytest.approx(errors[1])
-    assert errors[0] == pytest.approx(np.std([right for _, right in once], ddof=1) / math.sqrt(10))
-
-
 # Settings and mistakes ----------------------------------------------------------------------------
 
 
@@ -146,11 +131,7 @@ def test_few_shot_examples_are_refused() -> None:
         (originals_dataset, {"Seed": 5, "pragworld_split": "generated"}, "seed"),
         (articulation_dataset, {"domain": "shop", "pragworld_split": "generated"}, "domains"),
         (split_dataset, {"num_groups": 5, "pragworld_split": TRACKING}, "groups"),
-        (
-            question_dataset,
-            {"paraphrase": "mine", "world_model_question": "finance_car"},
-            "paraphrases",
-        ),
+        (question_dataset, {"paraphrase": "a", "world_model_question": CAR}, "paraphrases"),
     ],
 )
 def test_a_misspelt_setting_is_named(
