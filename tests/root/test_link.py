@@ -1,4 +1,4 @@
-"""Linking the tasks into lm-eval's folder. tests/test_install.py does it with real installations."""
+"""Linking the tasks into lm-eval's folder. tests/project/test_install.py does it with real installations."""
 
 import importlib.machinery
 from collections import defaultdict
