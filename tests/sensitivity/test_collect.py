@@ -99,10 +99,7 @@ def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
         (task,) = json.loads(found.read_text())["tasks"]
         assert (task["responses"], task["prompts"]) == (6 * 50, 6)
 
-        for changed, requested in (
-            (("--limit", "3", "--gen_kwargs", "temperature=0.5"), 9 * 50),
-            (("--limit", "3", "--seed", "5"), 12 * 50),
-        ):
-            process = run_program("pragworld-tasks", *arguments, *changed)
-            assert process.returncode == 0, process.stderr
-            assert len(server.bodies) == requested
+        changed = ("--limit", "3", "--gen_kwargs", "temperature=0.5")
+        process = run_program("pragworld-tasks", *arguments, *changed)
+        assert process.returncode == 0, process.stderr
+        assert len(server.bodies) == 9 * 50

@@ -111,14 +111,6 @@ def test_plug_in_against_definitions_in_fractions(given: list[Answer]) -> None:
         assert found.mvs == pytest.approx(float(expected[0] / sum(expected[:2])))
 
 
-def test_known_components_are_recovered() -> None:
-    """Purpose, wording and chance that are independent of each other, to the digit."""
-    paraphrase, intent, response = np.indices((4, 3, 6))
-    values = 5.0 * intent + 2.0 * (-1.0) ** paraphrase + 3.0 * (-1.0) ** response
-    found = parts(plug_in(cells(nest_table(values))))
-    assert found == pytest.approx([25 * 2 / 3, 4, 9])
-
-
 @given(answers())
 def test_shares_add_up_to_one(given: list[Answer]) -> None:
     whole = cells(nest_answers(given))
@@ -334,7 +326,7 @@ def test_intervals_are_quantiles_of_the_draws_moved_to_what_was_found() -> None:
     assert 0 <= shown["mvs"].interval.low < shown["mvs"].interval.high <= 1
 
 
-def test_draws_of_each_name_decide_whether_it_has_an_interval() -> None:
+def test_equal_draws_give_no_interval() -> None:
     found = decompose([0, 1, 1, 0], intents=[0, 1, 0, 1], paraphrases=[0, 0, 1, 1]).unbiased
     assert math.isnan(found["variance"].standard_error)  # 1/4 in all draws
     assert found["ps"].interval.low < found["ps"].value < found["ps"].interval.high
@@ -387,19 +379,12 @@ def test_p_against_all_permutations() -> None:
     assert articulation_p(values, permutations=20_000) == pytest.approx(1 / 3, abs=0.015)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        [],
-        [(0.1, 0, 0)] * 5 + [(0.1, 1, 0)] * 5,
-        [(1.0, 0, 0), (2.0, 1, 0), (3.0, 2, 0)],
-        [(1.0, 0, 0), (2.0, 0, 0), (3.0, 0, 1)],
-        # Two prompts here, two responses there.
-        [(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 1), (4.0, 0, 1)],
-    ],
-)
-def test_p_is_undefined_where_nothing_can_be_permuted(given: list[Answer]) -> None:
-    assert math.isnan(articulation_p(nest_answers(given), permutations=9))
+def test_p_is_undefined_where_nothing_can_be_permuted() -> None:
+    equal = nest([0.1] * 10, [0] * 5 + [1] * 5, [0] * 10)
+    # Two prompts here, two responses there.
+    apart = nest([1.0, 2.0, 3.0, 4.0], [0, 1, 0, 0], [0, 0, 1, 1])
+    for responses in (nest([], [], []), equal, apart):
+        assert math.isnan(articulation_p(responses, permutations=9))
 
 
 # Scales -------------------------------------------------------------------------------------------
@@ -418,22 +403,18 @@ def test_values_on_each_scale() -> None:
     np.testing.assert_array_equal(scaled(values, "winsorised"), [0, 0, 7, 7, 7])
 
 
-@pytest.mark.parametrize(("size", "moved"), [(1, 0), (2, 0), (3, 1), (100, 1), (101, 2), (700, 7)])
-def test_a_hundredth_at_either_end_is_winsorised(size: int, moved: int) -> None:
-    found = scaled(list(range(size)), "winsorised")
-    expected = np.clip(np.arange(size), moved, size - 1 - moved)
-    np.testing.assert_array_equal(found, expected)
+def test_a_hundredth_at_either_end_is_winsorised() -> None:
+    for size, moved in {1: 0, 2: 0, 3: 1, 100: 1, 101: 2, 700: 7}.items():
+        expected = np.clip(np.arange(size), moved, size - 1 - moved)
+        np.testing.assert_array_equal(scaled(list(range(size)), "winsorised"), expected)
 
 
 # Undefined estimates ------------------------------------------------------------------------------
 
 NAN = math.nan
-SHARES = {"ps", "as", "mu", "mvs"}
 DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
-    "nothing": ([], set(NAMES)),
     "nothing readable": ([(NAN, 0, 0), (NAN, 1, 2)], set(NAMES)),
-    "a single response": ([(0.1, 4, 2)], SHARES),
-    "no variance": ([(0.1, p, i) for p in range(7) for i in range(3) for _ in range(3)], SHARES),
+    "no variance": ([(0.1, p, i) for p in range(7) for i in range(3)], set(NAMES[1:])),
     "one intent": ([(p + r / 3, p, 0) for p in range(3) for r in range(4)], {"ps", "mvs"}),
     "one paraphrase": ([(i + r / 3, 0, i) for i in range(3) for r in range(4)], {"as", "mvs"}),
     "one response to a prompt": (
@@ -444,15 +425,6 @@ DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
         [(NAN if i else p + r / 3, p, i) for p in range(3) for r in range(4) for i in range(2)],
         {"ps", "mvs"},
     ),
-    "missing prompts": (
-        [(p * i + r, p, i) for p in range(4) for i in range(3) for r in range(3) if p != i],
-        set(),
-    ),
-    "an intent with one paraphrase": (
-        [(p * p + i + r / 2, p, i) for i in range(3) for p in range(1 + 2 * i) for r in range(3)],
-        set(),
-    ),
-    "no two paraphrases alike": ([(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 1), (5.0, 0, 1)], set()),
     "no chance": ([(p * p + i, p, i) for p in range(4) for i in range(3) for _ in range(3)], set()),
 }
 
@@ -524,23 +496,16 @@ def assert_same_shares(given: list[Answer], other: list[Answer]) -> None:
             assert shares(estimator(another)) == expected
 
 
-@given(answers(), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.booleans())
+@given(answers(), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.sampled_from([-1, 1]))
 def test_shift_and_scale_of_values_make_no_difference(
-    given: list[Answer], shift: float, scale: float, mirrored: bool
+    given: list[Answer], shift: float, scale: float, sign: int
 ) -> None:
-    factor = -scale if mirrored else scale
-    assert_same_shares(given, [(value * factor + shift, p, i) for value, p, i in given])
+    assert_same_shares(given, [(value * sign * scale + shift, p, i) for value, p, i in given])
 
 
-@given(answers(), st.randoms(use_true_random=False))
-def test_the_order_of_responses_makes_no_difference(given: list[Answer], chance: Any) -> None:
-    assert_same_shares(given, chance.sample(given, len(given)))
-
-
-@given(answers(), st.permutations(range(40)), st.permutations(range(3)))
-def test_names_of_intents_and_paraphrases_make_no_difference(
-    given: list[Answer], paraphrases: list[int], intents: list[int]
+@given(answers(), st.permutations(range(40)), st.permutations(range(3)), st.randoms())
+def test_order_names_and_unreadable_responses_make_no_difference(
+    given: list[Answer], paraphrases: list[int], intents: list[int], chance: Any
 ) -> None:
     other = [(value, 1000 * paraphrases[p] - 7, intents[i] - 1) for value, p, i in given]
-    assert_same_shares(given, other)
-    assert cells(nest_answers(other)).count.size == cells(nest_answers(given)).count.size
+    assert_same_shares(given, [*chance.sample(other, len(other)), (NAN, 77, 0), (NAN, 0, 77)])
