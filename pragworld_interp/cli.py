@@ -366,8 +366,6 @@ def _add_plot(commands: Commands) -> None:
     )
     add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
     add("--by-alteration", action="store_true", help="show each alteration")
-    metrics = ("accuracy", "robust_accuracy")
-    add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")
     _add_by(command)
 
 
@@ -381,9 +379,9 @@ def _plot(options: argparse.Namespace) -> None:
         print(options.out)
         return
     are_patching = [schema == PATCHING for schema in schemas]
-    if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
+    if options.by and (any(are_patching) or options.by_alteration):
         raise InputError(
-            "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
+            "--by applies to files that `ablate` wrote, without --by-alteration; leave it out"
         )
     if all(are_patching):
         patched = by_title(map(read_patching, options.files))
@@ -392,16 +390,13 @@ def _plot(options: argparse.Namespace) -> None:
         reports = by_title(map(read_layers, options.files))
         ablation_report.alterations_figure(reports, options.out)
     else:
-        metric: ablation_report.Metric = options.metric or "accuracy"
-        by: By = options.by or "evidence"
         reports = by_title(map(read_layers, options.files))
-        ablation_report.accuracy_figure(reports, options.out, metric, by)
+        ablation_report.accuracy_figure(reports, options.out, options.by or "evidence")
     print(options.out)
 
 
 def _plot_trace(options: argparse.Namespace) -> None:
-    chosen = (options.by_alteration, options.metric, options.by)
-    if len(options.files) > 1 or any(chosen):
+    if len(options.files) > 1 or options.by_alteration or options.by:
         raise InputError(
             "a figure shows one file of `patch --row`; give it alone, with --out as the only option"
         )

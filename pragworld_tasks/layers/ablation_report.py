@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -53,13 +53,6 @@ from pragworld_tasks.text import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-Metric = Literal["accuracy", "robust_accuracy"]
-
-_SIGNS = {"useful": -1, "neutral": 0, "harmful": 1}
-
-
-# The report ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -128,9 +121,8 @@ class LayerReport(Report):
         Raises:
             InputError: Something else than single layers at all positions was ablated.
         """
-        if self.intervention.positions != "all" or any(
-            target.head is not None or len(target.layers) > 1 for target in self.targets
-        ):
+        single = all(target == Target(target.layers[:1]) for target in self.targets)
+        if not single or self.intervention.positions != "all":
             raise InputError(
                 f"a report of {self.intervention.name} of {self.targets[0].name} and others; "
                 "ablate single layers at all positions"
@@ -163,11 +155,9 @@ class LayerReport(Report):
         """Return a Markdown table of the layers, and what was found in words."""
         return "\n".join([_layer_table(self), *_findings(self)])
 
-    def plot(
-        self, path: str | Path | None = None, metric: Metric = "accuracy", by: By = "evidence"
-    ) -> "Figure":
+    def plot(self, path: str | Path | None = None, by: By = "evidence") -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
-        return accuracy_figure(by_title([self]), path, metric, by)
+        return accuracy_figure(by_title([self]), path, by)
 
 
 def read_layers(path: str | Path) -> LayerReport:
@@ -180,11 +170,7 @@ def read_layers(path: str | Path) -> LayerReport:
 
 
 def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
-    """Return the first report, once all are of the same documents and the same intervention.
-
-    Raises:
-        InputError: They are not, or there is none.
-    """
+    """Return the first report, once all are of the same documents, intervention and targets."""
     if not layer_reports:
         raise InputError("there are no layer reports; give at least one")
     (name, first), *others = layer_reports.items()
@@ -198,6 +184,11 @@ def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
             raise InputError(
                 f"{other_name} was swept with {other.intervention.name} and {name} with "
                 f"{first.intervention.name}; use the same intervention for both"
+            )
+        if other.targets != first.targets and not (other.is_whole and first.is_whole):
+            raise InputError(
+                f"{other_name} was swept on other layers or heads than {name}; use the same ones "
+                "for both"
             )
     return first
 
@@ -260,10 +251,7 @@ def _findings(report: LayerReport) -> list[str]:
 
 
 def accuracy_figure(
-    layer_reports: Mapping[str, LayerReport],
-    path: str | Path | None = None,
-    metric: Metric = "accuracy",
-    by: By = "evidence",
+    layer_reports: Mapping[str, LayerReport], path: str | Path | None = None, by: By = "evidence"
 ) -> "Figure":
     """Draw accuracy by ablated layer, and its difference from the plain run.
 
@@ -273,37 +261,31 @@ def accuracy_figure(
     Args:
         layer_reports: Reports by the name of each model, at most four unless of heads.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
-        metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
-        by: Whether the marks follow the evidence or the bare sign.
+        by: Whether the marks on useful and harmful layers follow the evidence or the bare sign.
 
     Raises:
         InputError: There are no reports or more than four, they are of different documents or
-            interventions or lack the metric, or the file cannot be written.
+            interventions, or the file cannot be written.
     """
-    check_choice("metric", metric, Metric)
     check_choice("by", by, By)
     first = check_same_sweep(layer_reports)
-    if metric == "robust_accuracy" and not first.plain.robust_accuracy:
-        raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    axis = _ablated_axis(layer_reports)
-    marked_by = by if metric == "accuracy" else None
-    words, marks = metric.replace("_", " "), _marks(first, marked_by)
+    rule = "by sign" if by == "sign" else f"Holm p ≤ {first.settings.alpha:g}"
+    marks = {-1: f"useful ({rule})", 1: f"harmful ({rule})"}
     if first.intervention.module == "heads":
-        axis = figures.LayerAxis("ablated head", ())
         maps = {}
         for name, report in layer_reports.items():
-            plain: Share = getattr(report.plain, metric)
-            maps[figures.panel_title(name, plain.percent)] = [
-                _metric_changes(f"layer {number}", plain, [*heads], metric, marked_by)
+            maps[figures.panel_title(name, report.plain.accuracy.percent)] = [
+                _role_changes(f"layer {number}", report.plain, [*heads], by)
                 for number, heads in groupby(report.layers, lambda head: head.target.layers[0])
             ]
-        return figures.change_maps(path, f"{_title(first)}, {words}", maps, axis, marks)
+        axis = figures.LayerAxis("ablated head", ())
+        return figures.change_maps(path, _title(first), maps, axis, marks)
+    axis, level = _ablated_axis(layer_reports), first.settings.level
     models = [
-        _metric_changes(name, getattr(report.plain, metric), report.layers, metric, marked_by)
+        _role_changes(name, report.plain, report.layers, by)
         for name, report in layer_reports.items()
     ]
-    level = first.settings.level
-    return figures.change_lines(path, _title(first), models, axis, words, level, marks)
+    return figures.change_lines(path, _title(first), models, axis, level, marks)
 
 
 def alterations_figure(
@@ -330,59 +312,37 @@ def alterations_figure(
         for name in classes:
             plain = report.plain.by_class[name]
             label = f"{name} ({plain.total}), {format_percent(plain.percent)} %"
-            rows.append(_changes(label, plain, [layer.by_class[name] for layer in report.layers]))
-    title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
-    axis = _ablated_axis(layer_reports)
-    return figures.change_maps(path, title, maps, axis, _marks(first, None))
+            outcomes = [layer.by_class[name] for layer in report.layers]
+            marked = [outcome.band.low > 0 or outcome.band.high < 0 for outcome in outcomes]
+            rows.append(_changes(label, plain, outcomes, marked))
+    title = f"{_title(first)}; in parentheses: documents, then accuracy without ablation"
+    band = f"{first.settings.level:.0%} band of all layers"
+    marks = {-1: f"lower ({band} below 0)", 1: f"higher ({band} above 0)"}
+    return figures.change_maps(path, title, maps, _ablated_axis(layer_reports), marks)
 
 
 def _title(report: LayerReport) -> str:
     return f"{report.intervention.name}: {report.data.split}, {report.data.documents} documents"
 
 
-def _metric_changes(
-    name: str, plain: Share, layers: Sequence[LayerResult], metric: Metric, by: By | None
+def _role_changes(
+    name: str, plain: PlainRun, layers: Sequence[LayerResult], by: By
 ) -> figures.Changes:
-    roles = [getattr(layer, by) for layer in layers] if by else None
-    return _changes(name, plain, [getattr(layer, metric) for layer in layers], roles)
+    marked = [getattr(layer, by) != "neutral" for layer in layers]
+    return _changes(name, plain.accuracy, [layer.accuracy for layer in layers], marked)
 
 
 def _changes(
-    name: str, plain: Share, outcomes: Sequence[Outcome], roles: Sequence[Role] | None = None
+    name: str, plain: Share, outcomes: Sequence[Outcome], marked: Sequence[bool]
 ) -> figures.Changes:
-    """Return changes, marked by role or, without roles, where the band of all layers excludes 0."""
     points = [outcome.difference.points for outcome in outcomes]
-    bands = [outcome.band for outcome in outcomes]
-    signs = [int(band.low > 0) - int(band.high < 0) for band in bands]
-    if roles:
-        signs = [_SIGNS[role] for role in roles]
-    return figures.Changes(name, plain.percent, points, bands, signs)
-
-
-def _marks(report: LayerReport, by: By | None) -> dict[int, str]:
-    """Return what marks mean: roles or, without a rule, that the band of all layers excludes 0."""
-    if by:
-        rule = "by sign" if by == "sign" else f"Holm p ≤ {report.settings.alpha:g}"
-        return {-1: f"useful ({rule})", 1: f"harmful ({rule})"}
-    band = f"{report.settings.level:.0%} band of all layers"
-    return {-1: f"lower ({band} below 0)", 1: f"higher ({band} above 0)"}
+    return figures.Changes(name, plain.percent, points, [of.band for of in outcomes], marked)
 
 
 def _ablated_axis(layer_reports: Mapping[str, LayerReport]) -> figures.LayerAxis:
-    """Return the axis of reports that fit into one figure.
-
-    Raises:
-        InputError: Other targets than every layer were ablated, and not the same ones in all.
-    """
-    if all(report.is_whole for report in layer_reports.values()):
-        layers = [len(report.targets) for report in layer_reports.values()]
-        return figures.LayerAxis("ablated layer", layers)
-    shown, *others = {report.targets for report in layer_reports.values()}
-    if others:
-        raise InputError(
-            "the reports are of different layers or heads; draw sweeps of the same ones, or of "
-            "every layer"
-        )
-    names = [target.name for target in shown]
+    reports = [*layer_reports.values()]
+    if reports[0].is_whole:
+        return figures.LayerAxis("ablated layer", [report.model.layers for report in reports])
+    names = [target.name for target in reports[0].targets]
     short = [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
     return figures.LayerAxis("ablated layers", [len(names)], short)

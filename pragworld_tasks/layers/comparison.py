@@ -14,7 +14,7 @@ shifts as layers, so no p is below 1 / layers.
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
 from pragworld_tasks.layers.ablation_report import LayerReport, check_same_sweep, p_text
-from pragworld_tasks.layers.layer_statistics import By, Role, holm
+from pragworld_tasks.layers.layer_statistics import By, holm
 from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
 
@@ -38,10 +38,9 @@ class Similarity:
     """How similar models are, and how often chance makes them at least as similar.
 
     Attributes:
-        value: The measure.
+        value: The measure; NaN where it is undefined, as are both p.
         p: How often chance makes it at least as great.
-        holm: That p, corrected over all pairs and measures of the comparison by the method of
-            Holm. All three are NaN where the measure is undefined.
+        holm: That p, corrected over all pairs and measures by the method of Holm.
     """
 
     value: float
@@ -54,7 +53,6 @@ class ModelPair:
     """The comparison of two models.
 
     Attributes:
-        first, second: The names of the models.
         correlation: The Spearman rank correlation of A_l - A_0. Undefined if all layers of a model
             have the same effect.
         useful, harmful: The Jaccard overlap of the sets of layers. Undefined if both are empty.
@@ -72,11 +70,8 @@ class LayerComparison:
     """The comparison of several models swept on the same documents with the same intervention.
 
     Attributes:
-        fingerprint: The fingerprint of the documents.
         intervention: The intervention of the first model; the others may have another seed.
         by: Whether the sign or the evidence decides the sets of layers.
-        layers: The number of layers of each model.
-        pairs: Every pair of models.
     """
 
     fingerprint: str
@@ -140,39 +135,34 @@ def compare_reports(
             f"{partial[0]}: not swept on every layer, each alone; sweep it without --layers"
         )
     first = check_same_sweep(layer_reports)
-    pairs = list(itertools.combinations(layer_reports, 2))
-    measured: list[tuple[float, float]] = []
-    for one, other in pairs:
-        measured += _measures(layer_reports[one], layer_reports[other], by)
-    corrected = holm([p for _, p in measured]).tolist()
-    found = [Similarity(*values, p) for values, p in zip(measured, corrected, strict=True)]
+    measured = {
+        pair: _measures(*(layer_reports[name] for name in pair), by=by)
+        for pair in itertools.combinations(layer_reports, 2)
+    }
+    corrected = iter(holm([p for values in measured.values() for _, p in values]).tolist())
     return LayerComparison(
         fingerprint=first.data.fingerprint,
         intervention=first.intervention,
         by=by,
         layers={name: report.model.layers for name, report in layer_reports.items()},
         pairs=tuple(
-            ModelPair(*pair, *found[number : number + 3])
-            for number, pair in zip(itertools.count(step=3), pairs)
+            ModelPair(*pair, *(Similarity(value, p, next(corrected)) for value, p in values))
+            for pair, values in measured.items()
         ),
     )
 
 
-def _measures(first: LayerReport, second: LayerReport, by: By) -> Iterator[tuple[float, float]]:
-    """Yield the value and the p of each measure of two models, in the order of `ModelPair`."""
-    reports = first, second
+def _measures(*reports: LayerReport, by: By) -> list[tuple[float, float]]:
+    """Return the value and the p of each measure of two models, in the order of `ModelPair`."""
     depths = min(report.model.layers for report in reports)
-    yield correlate(*(_effects(report) for report in reports))
-    for role in ("useful", "harmful"):
-        yield _overlap(*(nearest_layers(_members(report, role, by), depths) for report in reports))
-
-
-def _effects(report: LayerReport) -> Floats:
-    return np.array([layer.accuracy.difference.points for layer in report.layers])
-
-
-def _members(report: LayerReport, role: Role, by: By) -> Bools:
-    return np.array([getattr(layer, by) == role for layer in report.layers])
+    effects, useful, harmful = [], [], []
+    for report in reports:
+        points = [layer.accuracy.difference.points for layer in report.layers]
+        roles = np.array([getattr(layer, by) for layer in report.layers])
+        effects.append(np.array(points))
+        useful.append(nearest_layers(roles == "useful", depths))
+        harmful.append(nearest_layers(roles == "harmful", depths))
+    return [correlate(*effects), _overlap(*useful), _overlap(*harmful)]
 
 
 def interpolate_effects(effects: Floats, depths: int) -> Floats:
@@ -218,8 +208,7 @@ def _overlap(first: Bools, second: Bools) -> tuple[float, float]:
 
 def _shifts(depths: int) -> Ints:
     """Return the circular shifts of layers, [shifts, depths]; the first is the order as it is."""
-    shifted: Ints = (np.arange(depths) + np.arange(depths)[:, None]) % depths
-    return shifted
+    return np.add.outer(np.arange(depths), np.arange(depths)) % depths
 
 
 def _value_and_p(by_shift: Floats) -> tuple[float, float]:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 MOST_MODELS = 4  # that lines tell apart
 _DOTTED, _DASHED = (0, (1, 1)), (0, (4, 2))
-_HALF: dict[str, Any] = {"color": "0.35", "linestyle": (0, (6, 2, 1, 2)), "linewidth": 1.0}
 _MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black", "zorder": 3}
 _MARKERS = {-1: "v", 1: "^"}  # by the sign of the change
 _LINEAR = 5.0  # points up to which the scale of changes is linear
@@ -40,21 +39,21 @@ _COLORS = ("#00263d", "#0072B2", "#9fd0ec", "#ffffff", "#f7cf7a", "#E69F00", "#D
 
 
 class Changes(NamedTuple):
-    """A metric of a model, or of a class of documents, with each layer ablated.
+    """The accuracy of a model, or on a class of documents, with each layer ablated.
 
     Attributes:
         name: The model, or the class.
-        plain: The metric in the plain run, in percent.
+        plain: The accuracy in the plain run, in percent.
         points: [layers] the differences from it.
         bands: [layers] the intervals of all differences at once.
-        signs: [layers] the sign of changes that are marked, 0 for others.
+        marked: [layers] whether they are marked.
     """
 
     name: str
     plain: float
     points: Sequence[float]
     bands: Sequence[Interval]
-    signs: Sequence[int]
+    marked: Sequence[bool]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class PatchedProbability:
         probability: [layers] p in the original run, patched at the input of each layer.
         intervals: [layers] its `metrics.LEVEL` intervals; NaN for pairs of one group.
         original_run, altered_run: p in the plain runs, OR and AR.
-        pairs: How many pairs there are.
     """
 
     probability: Sequence[float]
@@ -79,9 +77,7 @@ class LayerAxis(NamedTuple):
     """The horizontal axis of a figure.
 
     Attributes:
-        what: What it shows.
-        layers: How many layers each model has, or what else was swept; in heat maps, each panel has
-            its own number.
+        layers: How many layers each model has; empty for heat maps, whose panels may differ.
         names: Their names if they are not numbered from 0.
     """
 
@@ -119,37 +115,31 @@ def change_lines(
     title: str,
     models: Sequence[Changes],
     axis: LayerAxis,
-    metric: str,
     level: float,
     marks: Mapping[int, str],
 ) -> "Figure":
-    """Draw at most `MOST_MODELS` as lines: the metric above, and a panel of differences for each.
+    """Draw at most `MOST_MODELS` as lines: accuracy above, and a panel of differences for each.
 
-    `level` is that of the bands, and `marks` says what the marks of losses, -1, and of gains, 1,
-    mean.
-
-    Raises:
-        InputError: There are more models, or the file cannot be written.
+    `level` is that of the bands; `marks` says what marks of losses, -1, and of gains, 1, mean.
     """
     _check_number(models)
     high = 1.9 if len(models) == 1 else 1.5
     with figure_file(path, 7, 2.1 + high * len(models)) as figure:
         ratios = [2.1] + [high] * len(models)
         top, *grid = figure.subplots(1 + len(models), 1, sharex=True, height_ratios=ratios)
-        figure.suptitle(_wrapped(title, 85), fontsize=9)
-        top.set_ylabel(f"{metric} (%)")
+        figure.suptitle(textwrap.fill(title, 85), fontsize=9)
+        top.set_ylabel("accuracy (%)")
         for axes, look, model in zip(grid, LOOKS, models, strict=False):
             at = axis.positions(len(model.points))
             accuracies = [model.plain + points for points in model.points]
             _draw_line(top, at, accuracies, look, label=model.name)
-            _draw_level(top, model.plain, look, _DOTTED, label="without ablation")
+            top.axhline(model.plain, color=look.color, linestyle=_DOTTED, label="without ablation")
             title = panel_title(model.name, model.plain)
-            axes.set_title(_wrapped(title, 90), loc="left", fontsize=8)
+            axes.set_title(textwrap.fill(title, 90), loc="left", fontsize=8)
             axes.axhline(0, color=look.color, linestyle=_DOTTED, linewidth=1.1)
             _draw_band(axes, at, model.bands, look, label=f"{level:.0%} band of all differences")
             _draw_line(axes, at, model.points, look, label=model.name)
-            place = at, model.points
-            _draw_marks(axes, place, model.signs, marks, markersize=6.5, color=look.color)
+            _draw_marks(axes, at, model.points, model, marks, markersize=6.5, color=look.color)
             axes.set_ylabel("difference\n(points)")
         _scale_changes(grid, models)
         axis.label(grid[-1])
@@ -174,14 +164,14 @@ def change_maps(
     with _heat_maps(path, title, cells, axis, *scale) as (figure, grid):
         for axes, rows in zip(grid, maps.values(), strict=True):
             for number, row in enumerate(rows):
-                place = range(len(row.points)), [number] * len(row.points)
-                _draw_marks(axes, place, row.signs, marks, markersize=4, color="white")
+                at, height = np.arange(len(row.points)), np.full(len(row.points), number)
+                _draw_marks(axes, at, height, row, marks, markersize=4, color="white")
         _add_legend(figure)
     return figure
 
 
 def panel_title(model: str, plain: float) -> str:
-    """Return the title of a model's panel of changes, with its metric in the plain run."""
+    """Return the title of a model's panel of changes, with its accuracy in the plain run."""
     return f"{model}, {format_percent(plain)} % without ablation"
 
 
@@ -220,14 +210,15 @@ def patching_lines(
             at = axis.positions(len(curve.probability))
             pairs = format_count(curve.pairs, "pair")
             _draw_line(axes, at, curve.probability, look, label=f"{model}, {pairs}")
-            _draw_level(axes, curve.original_run, look, _DOTTED, label="original run (OR)")
-            _draw_level(axes, curve.altered_run, look, _DASHED, label="altered run (AR)")
+            level: dict[str, Any] = {"color": look.color, "linewidth": 1.1}
+            axes.axhline(curve.original_run, **level, linestyle=_DOTTED, label="original run (OR)")
+            axes.axhline(curve.altered_run, **level, linestyle=_DASHED, label="altered run (AR)")
             _draw_band(axes, at, curve.intervals, look, label=f"{LEVEL:.0%} interval")
-        axes.axhline(0.5, **_HALF, label="one half: the answer changes")
+        axes.axhline(0.5, color="0.35", linestyle="dashdot", label="one half: the answer changes")
         axes.set_ylim(-0.03, 1.03)
         axes.set_ylabel("p(altered gold label)")
         axis.label(axes)
-        figure.suptitle(_wrapped(title, 85), fontsize=9)
+        figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         _add_legend(figure)
     return figure
 
@@ -275,13 +266,15 @@ def _heat_maps(
         for axes, (name, rows) in zip(grid, maps.items(), strict=True):
             values = np.array([*zip_longest(*rows.values(), fillvalue=math.nan)]).T
             axes.imshow(values, aspect="auto", norm=norm, cmap=colors)
-            axes.set_yticks(range(len(rows)), [_wrapped(text, 48) for text in rows], fontsize=7.5)
+            axes.set_yticks(
+                range(len(rows)), [textwrap.fill(text, 48) for text in rows], fontsize=7.5
+            )
             axes.tick_params(left=False)
             axes.spines[:].set_visible(False)
             axes.grid(visible=False)
-            axes.set_title(_wrapped(name, 70), loc="left", fontsize=8.5)
+            axes.set_title(textwrap.fill(name, 70), loc="left", fontsize=8.5)
             axis._replace(layers=[values.shape[1]]).label(axes)
-        figure.suptitle(_wrapped(title, 85), fontsize=9)
+        figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         shrink = min(1, 2.5 / sum(heights))
         bar = figure.colorbar(ScalarMappable(norm, colors), ax=grid, aspect=20, shrink=shrink)
         bar.set_label(label)
@@ -302,10 +295,6 @@ def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, la
     axes.plot(at, values, markersize=min(4.0, 200 / len(at)), label=label, **style)
 
 
-def _draw_level(axes: "Axes", value: float, look: Look, line: Any, label: str) -> None:
-    axes.axhline(value, color=look.color, linestyle=line, linewidth=1.1, label=label)
-
-
 def _draw_band(
     axes: "Axes", at: Floats, intervals: Sequence[Interval], look: Look, label: str
 ) -> None:
@@ -315,11 +304,11 @@ def _draw_band(
 
 
 def _draw_marks(
-    axes: "Axes", places: Any, signs: Sequence[int], marks: Mapping[int, str], **style: Any
+    axes: "Axes", at: Any, heights: Any, changes: Changes, marks: Mapping[int, str], **style: Any
 ) -> None:
-    """Mark the places, [2, layers], of changes that have a sign."""
+    signs = np.sign(changes.points) * changes.marked
     for sign, marker in _MARKERS.items():
-        marked = np.asarray(places)[:, np.asarray(signs) == sign]
+        marked = np.array([at, heights])[:, signs == sign]
         if marked.size:
             axes.plot(*marked, marker=marker, label=marks[sign], **_MARK, **style)
 
@@ -329,14 +318,9 @@ def _add_legend(figure: "Figure") -> None:
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(_wrapped(label, 48), handle)
+            handles.setdefault(textwrap.fill(label, 48), handle)
     if handles:
         lines = sum(1 + label.count("\n") for label in handles)
         figure.set_figheight(figure.get_figheight() + 0.2 + 0.1 * lines)
         place: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "handlelength": 4}
         figure.legend(handles.values(), handles, **place)
-
-
-def _wrapped(text: str, width: int) -> str:
-    """Break the lines of a text that are longer than the width."""
-    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))

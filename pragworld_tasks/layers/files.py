@@ -31,7 +31,6 @@ class Report:
     Attributes:
         schema: One of the schemas in `WRITERS`.
         rows: The attribute that holds the observations, which a file has one a line.
-        model: The model that was swept.
     """
 
     schema: ClassVar[str]
@@ -74,11 +73,7 @@ def by_title(reports: Iterable[_Report]) -> dict[str, _Report]:
 
 
 def schema_of(path: str | Path) -> str | None:
-    """Return the schema that a file names at its beginning; None if it names none.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """Return the schema that a file names at its beginning; None if it names none."""
     head = _HEAD.match(read_text(path))
     return head[1] if head else None
 
@@ -87,8 +82,7 @@ def read_report(path: str | Path, kind: type[_Report]) -> _Report:
     """Return the report of a kind that a file holds.
 
     Raises:
-        InputError: The file cannot be read, another command or another version wrote it, or it does
-            not fit the schema.
+        InputError: The file cannot be read, or holds something else.
     """
     text = read_text(path)
     head = _HEAD.match(text)

@@ -51,9 +51,7 @@ class SweepSettings:
     """Settings of the statistics.
 
     Attributes:
-        level: The level of the intervals.
         resamples: The number of bootstrap draws over groups.
-        seed: The seed of the bootstrap.
         alpha: The largest corrected p at which a layer counts as useful or harmful by evidence.
     """
 
@@ -88,7 +86,6 @@ class PlainRun:
     """The run without intervention: A_0 and its breakdown.
 
     Attributes:
-        accuracy: The accuracy over documents.
         robust_accuracy: The accuracy over groups; None for a split without alterations.
         by_class: The accuracy by category of alteration, then by effect on the answer: flip,
             invariant, and original. Empty without alterations.
@@ -104,7 +101,6 @@ class Outcome:
     """A metric with one layer ablated.
 
     Attributes:
-        share: The metric.
         difference: Its difference from the plain run, with an interval of its own.
         band: The interval of the difference such that those of all layers hold at once.
     """
@@ -122,7 +118,6 @@ class LayerResult:
     change with every probability, so that smaller effects show; they need not change any answer.
 
     Attributes:
-        target: What was ablated.
         accuracy, robust_accuracy, by_class: The metrics of `PlainRun` with the target ablated.
         p: The p of an exact test that the accuracy does not change. It treats groups, not
             documents, as independent, and is McNemar's test if each group is one document; see
@@ -157,7 +152,6 @@ def compute_statistics(
     group = np.array([document.group for document in documents])
     gold = np.array([document.gold for document in documents]).T
     correct = gold > 0.5
-
     everything = np.ones(len(documents), dtype=np.bool_)
     runs = [tally(right, everything, group) for right in correct]
     accuracy, ablated = _compare_runs(runs, settings)
@@ -178,20 +172,19 @@ def compute_statistics(
     layers = []
     for number, target in enumerate(targets):
         sign = _ROLES[int(np.sign(gains[number].sum()))]
-        layers.append(
-            LayerResult(
-                target=target,
-                accuracy=ablated[number],
-                robust_accuracy=robust[1][number],
-                by_class={name: outcomes[number] for name, (_, outcomes) in by_class.items()},
-                p=p[number],
-                holm=float(corrected[number]),
-                sign=sign,
-                evidence=sign if corrected[number] <= settings.alpha else "neutral",
-                log_odds=changes[number].value,
-                log_odds_holm=float(log_odds_holm[number]),
-            )
+        result = LayerResult(
+            target=target,
+            accuracy=ablated[number],
+            robust_accuracy=robust[1][number],
+            by_class={name: outcomes[number] for name, (_, outcomes) in by_class.items()},
+            p=p[number],
+            holm=float(corrected[number]),
+            sign=sign,
+            evidence=sign if corrected[number] <= settings.alpha else "neutral",
+            log_odds=changes[number].value,
+            log_odds_holm=float(log_odds_holm[number]),
         )
+        layers.append(result)
     plain = PlainRun(accuracy, robust[0], {name: share for name, (share, _) in by_class.items()})
     return plain, tuple(layers)
 
@@ -225,10 +218,8 @@ def _compare_runs(
 ) -> tuple[Share, list[Outcome]]:
     """Return a metric in the plain run, the first, and with each target ablated.
 
-    Args:
-        runs: The tallies of the metric in each run.
-        settings: The settings of the statistics. All metrics have the same bootstrap draws.
-        fewest: How many groups the metric must cover to have intervals.
+    All metrics have the same bootstrap draws. Those of fewer than `fewest` groups have no
+    intervals.
     """
     level, draws = settings.level, (settings.resamples, settings.seed)
     plain, *ablated = runs

@@ -1,7 +1,8 @@
 """What the page of layers shows: ablation and patching sweeps of several models, as heat maps."""
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ STEPS = (0.25, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 class HeatCell(NamedTuple):
-    """A layer in a heat map: the class that colors it, its figure, a text, and its role, if any."""
+    """A layer in a heat map: the class that colors it, its figure, a text, and its role."""
 
     color: str
     value: str
@@ -42,25 +43,22 @@ class HeatRow(NamedTuple):
 def read_sweeps(paths: Sequence[Path]) -> dict[str, Any]:
     """Read files of `pragworld-interp ablate` and `patch`, and return what the template needs.
 
-    Reports that can be compared are together: of the same documents, prompts and intervention or
-    positions.
+    Reports of the same documents, prompts and intervention or positions are together.
 
     Raises:
         InputError: A file cannot be read, or is not of every layer.
     """
-    ablations: dict[Hashable, list[LayerReport]] = {}
-    patchings: dict[Hashable, list[PatchingReport]] = {}
+    ablations: dict[Any, list[LayerReport]] = defaultdict(list)
+    patchings: dict[Any, list[PatchingReport]] = defaultdict(list)
     for path in paths:
         if schema_of(path) == PATCHING:
             patched = read_patching(path)
-            sweep: Hashable = patched.data.fingerprint, patched.positions
-            patchings.setdefault(sweep, []).append(patched)
+            patchings[patched.data.fingerprint, patched.positions].append(patched)
             continue
         ablated = read_layers(path)
         if not ablated.is_whole:
             raise InputError(f"{path}: not of every layer, each alone; sweep on all layers")
-        sweep = ablated.data.fingerprint, ablated.intervention.name
-        ablations.setdefault(sweep, []).append(ablated)
+        ablations[ablated.data.fingerprint, ablated.intervention.name].append(ablated)
     return {
         "ablations": [
             [(title, report, _class_rows(report)) for title, report in by_title(reports).items()]
@@ -81,8 +79,6 @@ def ranges(layers: Sequence[int]) -> str:
     Examples:
         >>> ranges([0, 2, 3, 4, 7, 8])
         '0, 2 to 4, 7 to 8'
-        >>> ranges([])
-        'none'
     """
     runs: list[list[int]] = []
     for layer in layers:
@@ -107,11 +103,11 @@ def color_of(points: float) -> str:
 
 def difference_cells(report: LayerReport, metric: str) -> list[HeatCell]:
     """Return a cell for each layer; those of the accuracy have its role by evidence."""
-    cells = [_difference_cell(layer, getattr(layer, metric)) for layer in report.layers]
-    if metric != "accuracy":
-        return cells
-    roles = [layer.evidence for layer in report.layers]
-    return [cell._replace(mark=role) for cell, role in zip(cells, roles, strict=True)]
+    cells = []
+    for layer in report.layers:
+        cell = _difference_cell(layer, getattr(layer, metric))
+        cells.append(cell._replace(mark=layer.evidence) if metric == "accuracy" else cell)
+    return cells
 
 
 def _class_rows(report: LayerReport) -> list[HeatRow]:

@@ -5,7 +5,7 @@ and the original prompt gets another answer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,22 +96,22 @@ class PatchingReport(Report):
         """Return the effects as a pandas DataFrame, a row for each pair and patched layer."""
         from pandas import DataFrame
 
-        names = [field.name for field in fields(PairEffect) if field.name != "patched"]
-        return DataFrame(
+        rows = [
             {
-                **{name: getattr(pair, name) for name in (*names, "kept")},
+                **vars(pair),
+                "kept": pair.kept,
                 "layer": layer,
-                "probability": probability,
-                "direct_effect": probability - pair.original_run,
+                "probability": p,
+                "direct_effect": p - pair.original_run,
             }
             for pair in self.pairs
-            for layer, probability in enumerate(pair.patched)
-        )
+            for layer, p in enumerate(pair.patched)
+        ]
+        return DataFrame(rows).drop(columns="patched")
 
     def to_text(self) -> str:
-        """Return Markdown tables of the direct effects, by layer and by alteration."""
-        averages = self.averages()
-        total = averages.get("all")
+        """Return a Markdown table of the direct effects by layer."""
+        total = self.averages().get("all")
         title = (
             f"{self.model.name}, residuals patched at {self.place}: "
             f"{self.data.split}, {len(self.pairs)} pairs, {total.pairs if total else 0} kept"
@@ -125,16 +125,7 @@ class PatchingReport(Report):
             rows.append([str(layer), f"{p:.3f}", interval, effect])
         title += f"; OR {total.original_run:.3f}, AR {total.altered_run:.3f}"
         headers = ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"]
-        by_layer = markdown_table(title, headers, rows)
-        rows = []
-        for name, average in averages.items():
-            runs = [f"{average.original_run:.3f}", f"{average.altered_run:.3f}"]
-            highest = max(average.probability)
-            effect = format_number(highest - average.original_run, "+.3f")
-            layer = average.probability.index(highest)
-            rows.append([name, str(average.pairs), *runs, str(layer), effect])
-        headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
-        return "\n".join([by_layer, markdown_table("by alteration", headers, rows)])
+        return markdown_table(title, headers, rows)
 
     def plot(self, path: str | Path | None = None, by_alteration: bool = False) -> "Figure":
         """Draw the patched probability by layer; see `patching_figure`."""

@@ -26,24 +26,18 @@ PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
 _SPAN = re.compile("(-?[0-9]{1,9})?:(-?[0-9]{1,9})?")
 
 
-# The model and the documents ----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ModelIdentity:
     """The model that was swept.
 
     Attributes:
         name: The name on the Hugging Face hub, or the folder, as the user gave it.
-        revision: The revision of the weights, if known.
         adapter: The PEFT adapter, if any, and behind an @ the first digits of a digest of its
             weights.
-        dtype: The type of the weights during the sweep.
         layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; or the labels of all
             prompts. As text, or as the vocabulary has them where two have the same text.
         chat_template: Whether prompts went through the model's chat template.
-        quantization: The quantization of the weights, if any.
     """
 
     name: str
@@ -68,7 +62,6 @@ class DataIdentity:
 
     Attributes:
         split: The split that the documents are from; "own" for a user's documents or prompts.
-        documents, groups: How many documents and groups there are.
         fingerprint: A digest of the documents and their prompts. Equal fingerprints mean that two
             models were evaluated on the same prompts and labels.
         generator: The settings of generated documents; None for released ones.
@@ -83,13 +76,8 @@ class DataIdentity:
 
 def is_same_model(first: str, second: str) -> bool:
     """Return whether two names are those of one model on the hub, or of one folder."""
-    folders = [Path(name) for name in (first, second)]
-    if all(folder.is_dir() for folder in folders):
-        return folders[0].samefile(folders[1])
-    return first == second
-
-
-# Interventions ------------------------------------------------------------------------------------
+    one, other = Path(first), Path(second)
+    return first == second or (one.is_dir() and other.is_dir() and one.samefile(other))
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,6 @@ class Intervention:
         module: The part of the block whose output is replaced; "heads" for the parts of attention.
         replacement: What replaces it: zeros, its mean, or its output at a random position.
         seed: The seed of "resample"; None for other replacements.
-        positions: The positions of the prompt at which it is replaced.
     """
 
     module: Module

@@ -34,10 +34,7 @@ class PatchedToken:
     """A token of the original prompt, and the probabilities with this token alone patched.
 
     Attributes:
-        text: What it stands for.
-        part: Its part of the prompt.
         source: The position in the altered prompt that it is patched from; None without one.
-        source_text: What the token there stands for.
         patched: p(y) patched at the input of each layer; None without a source.
     """
 
@@ -60,7 +57,6 @@ class TokenReport(Report):
 
     Attributes:
         original, altered: Their rows in the split.
-        alteration: The category of the alteration.
         answer: The gold answer y of the altered prompt. All probabilities are p(y).
         original_run, altered_run: p(y) in the plain runs, OR and AR.
         parts: p(y) patched at the input of each layer, with all tokens of a part patched together.

@@ -52,12 +52,10 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure({}), "there are no layer reports; give at least one"),
         (lambda: patching_figure({}), "there are no patching reports; give at least one"),
         (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
-        (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "the reports are of different layers or heads; draw sweeps of the same ones, or of every layer"),
+        (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "b was swept on other layers or heads than a; use the same ones for both"),
         (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: patching_figure(dict.fromkeys("abcde", PATCHED)), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: compare_reports({"a": report_of([0, 1]), "b": report_of([0, 1])}), "a: not swept on every layer, each alone; sweep it without --layers"),
-        (lambda: accuracy_figure(ONE, metric="recall"), "metric='recall': must be one of accuracy, robust_accuracy"),  # type: ignore[arg-type]
-        (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
         (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
         (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
