@@ -1,8 +1,8 @@
 """Requests to chat models behind OpenAI-compatible endpoints.
 
 The `openai` library sends them, and retries after 429 (as late as the server asks), 5xx, time-outs
-and dropped connections. Replies are kept in a journal, so a resumed run doesn't pay for them again.
-Replies that are empty, cut off or refused are not kept: a resumed run sends their requests again.
+and dropped connections. Replies are kept in a journal, unless they are empty, cut off, refused or
+malformed, so a rerun sends no other requests again.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -129,22 +130,11 @@ class Connection:
     async def ask(self, request: Request) -> str:
         """Return the text of the reply, without reasoning; never empty.
 
-        A known reply is not asked for again, and equal requests wait for the first one's reply.
-
         Raises:
             UnansweredError: There is no usable reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
-        key = request.key
-        async with self._locks[key]:
-            if key in self._replies:
-                self.usage.reused += 1
-                return self._replies[key]
-            async with self._slots:
-                text = await self._send(request)
-            self._journal.append({"key": key, "request": request.label, "answer": text})
-            self._replies[key] = text
-            return text
+        return await self._ask(request, str)
 
     async def ask_structured(self, request: Request, form: type[Form]) -> Form:
         """Return the reply as a JSON object of a form; a reply that does not fit is unusable.
@@ -159,12 +149,30 @@ class Connection:
         )
         system = f"{request.system}\n\n{instruction}"
         response_format = {"type": "json_schema", "json_schema": schema}
-        text = await self.ask(replace(request, system=system, response_format=response_format))
-        try:  # models like to put words or a fence around the object
-            return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
-        except ValidationError as error:
-            problem = f"the reply is malformed ({self._shown(first_problem(error))})"
-            raise UnansweredError(problem, text) from None
+
+        def read(text: str) -> Form:
+            try:  # models like to put words or a fence around the object
+                return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+            except ValidationError as error:
+                problem = f"the reply is malformed ({self._shown(first_problem(error))})"
+                raise UnansweredError(problem, text) from None
+
+        structured = replace(request, system=system, response_format=response_format)
+        return await self._ask(structured, read)
+
+    async def _ask(self, request: Request, read: Callable[[str], Result]) -> Result:
+        """Return what `read` makes of a reply, and keep it then; equal requests wait for that."""
+        key = request.key
+        async with self._locks[key]:
+            if key in self._replies:
+                self.usage.reused += 1
+                return read(self._replies[key])
+            async with self._slots:
+                text = await self._send(request)
+            result = read(text)
+            self._journal.append({"key": key, "request": request.label, "answer": text})
+            self._replies[key] = text
+            return result
 
     async def _send(self, request: Request) -> str:
         """Send a request and return the text of the reply."""
@@ -172,13 +180,13 @@ class Connection:
 
         if self._dead:
             raise self._dead
-        known = len(self._replies)
+        answered = self.usage.answered
         try:
             completion = await self._complete(request)
             if not getattr(completion, "choices", None):  # an error or a web page, with status 200
                 raise ValueError(f"no completion: {completion}")
         except (openai.OpenAIError, ValueError) as error:
-            raise self._failure(error, known) from None
+            raise self._failure(error, answered) from None
         self._failures = 0
         self.usage.answered += 1
         if completion.usage:
@@ -221,14 +229,14 @@ class Connection:
             return await self._complete(request)
         return completion
 
-    def _failure(self, error: Exception, known: int) -> UnansweredError | InputError:
-        """Return what to raise for a request that was sent when so many replies were known."""
+    def _failure(self, error: Exception, answered: int) -> UnansweredError | InputError:
+        """Return what to raise for a request that was sent after so many were answered."""
         problem = self._shown(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
         status = getattr(error, "status_code", None)
         if status in _REFUSED:
             return UnansweredError(problem)
         # Failing takes longest. What others were sent meanwhile shows that the endpoint lives.
-        self._failures += len(self._replies) == known
+        self._failures += self.usage.answered == answered
         is_unreached = type(error).__name__ == "APIConnectionError" and not self.usage.answered
         if status not in _DEAD and not is_unreached:
             if self._failures < FAILURES_IN_A_ROW:
@@ -270,24 +278,18 @@ async def connect(
         timeout=endpoint.timeout,
         max_retries=RETRIES,
     )
-    with open_journal(journal, settings, _read_record, lock=True) as kept:
+    with open_journal(journal, settings, itemgetter("key", "answer"), lock=True) as kept:
         async with client:
             yield Connection(endpoint, client, kept)
-
-
-def _read_record(record: Mapping[str, str]) -> tuple[str, str]:
-    return record["key"], record["answer"]
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine to its end, in a thread: a notebook has an event loop already."""
     from anyio.from_thread import start_blocking_portal
 
-    async def main() -> Result:
-        return await work
-
     with start_blocking_portal() as portal:  # an interrupt cancels the work
-        return portal.call(main)
+        result: Result = portal.call(lambda: work)
+        return result
 
 
 @cache
