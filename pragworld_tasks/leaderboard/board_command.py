@@ -8,7 +8,7 @@ from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import refusing
 
-_MARKER = "pragworld-board.txt"
+_MARKER = "pragworld-board.txt"  # names the files that --overwrite replaces
 _DEMO = ("published:all", "readings:majority")
 
 
@@ -71,21 +71,22 @@ def _board(options: argparse.Namespace) -> None:
 
 
 def write_site(files: Iterable[tuple[str, str]], folder: Path, overwrite: bool) -> int:
-    """Write a site, in place of the pages of an older one, and return its size in bytes.
+    """Write a site, in place of the files of an older one, and return its size in bytes.
 
     Raises:
         InputError: The folder exists, and may not be overwritten or holds no site.
     """
+    marker = folder / _MARKER
+    if folder.exists() and not marker.is_file():
+        raise InputError(f"{folder} is no site that `board` wrote; pass another folder")
     if folder.exists() and not overwrite:
         raise InputError(f"{folder} exists; pass --overwrite, or another folder")
-    if folder.exists() and not (folder / _MARKER).is_file():
-        raise InputError(f"{folder} is no site that `board` wrote; pass another folder")
     contents = {name: content.encode() for name, content in files}
-    marker = b"`pragworld-tasks board --overwrite` may replace this site.\n"
     with refusing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for page in folder.glob("*.html"):
-            page.unlink()
-        for name, content in {**contents, _MARKER: marker}.items():
+        written = marker.read_text().splitlines() if marker.exists() else []
+        for path in {*folder.iterdir()} & {folder / name for name in written}:
+            path.unlink()
+        for name, content in {_MARKER: "\n".join(contents).encode(), **contents}.items():
             (folder / name).write_bytes(content)
     return sum(map(len, contents.values()))

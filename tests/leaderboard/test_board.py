@@ -482,13 +482,18 @@ def test_only_a_folder_that_it_wrote_is_overwritten(tmp_path: Path) -> None:
     write_site([("index.html", "first"), ("old.html", "")], out, overwrite=False)
     with pytest.raises(InputError, match="exists; pass --overwrite"):
         write_site([], out, overwrite=False)
-    (out / "notes.txt").write_text("mine")
+    (out / "notes.html").write_text("mine")
     write_site([("index.html", "second")], out, overwrite=True)
     assert (out / "index.html").read_text() == "second"
     assert not (out / "old.html").exists()
-    assert (out / "notes.txt").read_text() == "mine"
-    with pytest.raises(InputError, match="is no site that `board` wrote; pass another folder"):
-        write_site([], tmp_path, overwrite=True)
+    (out / "pragworld-board.txt").unlink()
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="is no site that `board` wrote; pass another folder"):
+            write_site([("index.html", "third")], out, overwrite)
+    assert {path.name: path.read_text() for path in out.iterdir()} == {
+        "index.html": "second",
+        "notes.html": "mine",
+    }
 
 
 def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
