@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_runs import run_program, serve_programs
@@ -16,6 +16,9 @@ from places import ROOT, SAMPLES
 
 from pragworld_tasks.command_line import round_repeatably
 from pragworld_tasks.tiny import tiny_folder
+
+if TYPE_CHECKING:
+    from pragworld_tasks.leaderboard.boards import Board
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 round_repeatably()  # as our commands do, for tests that compare bits
@@ -68,6 +71,22 @@ def released() -> Path:
     if not folder:
         pytest.skip("the released PragWorld files: set PRAGWORLD_DATA to their folder")
     return Path(folder).resolve()
+
+
+@pytest.fixture(scope="session")
+def board() -> "Board":
+    """A small leaderboard."""
+    from board_sites import small_board
+
+    return small_board()
+
+
+@pytest.fixture(scope="session")
+def site(board: "Board", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of the small leaderboard."""
+    from board_sites import write_board
+
+    return write_board(board, tmp_path_factory.mktemp("board") / "site")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from board_sites import small_board, write_board
 from browser_pages import (
     HOSTILE,
     HOSTILE_NAME,
@@ -25,16 +24,6 @@ for (const table of document.querySelectorAll("table")) {
   for (const row of [...table.rows].slice(5)) row.remove();
 }
 """
-
-
-@pytest.fixture(scope="module")
-def board() -> Board:
-    return small_board()
-
-
-@pytest.fixture(scope="module")
-def site(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_board(board, tmp_path_factory.mktemp("board") / "site")
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +61,6 @@ def test_the_leaderboard_sorts_filters_and_opens_rows(page: Any, site: Path, boa
     heading.locator("button").press("Space")
     assert heading.get_attribute("aria-sort") == "ascending"
     assert _names(page) == [run.name for run in reversed(by_accuracy)]
-    assert page.locator("th[aria-sort]").count() == 1
-
     page.get_by_label("Filter runs").fill("MIDD")
     assert _names(page) == ["middling"]
     assert page.locator("[data-count]").inner_text() == "1 of 4 runs"
@@ -121,8 +108,8 @@ def test_dialogues_are_filtered_and_a_link_shows_its_group(
     page.get_by_label("Effect on the answer").select_option("")
     page.get_by_label("Run", exact=True).select_option(label="middling")
     page.get_by_label("answers", exact=True).select_option("wrong")
-    (middling,) = (run.report for run in board.runs if run.name == "middling")
-    assert count.inner_text().startswith(f"{int((~middling.run.correct).sum())} documents")
+    (wrong,) = (~run.report.run.correct for run in board.runs if run.name == "middling")
+    assert count.inner_text().startswith(f"{wrong.sum()} documents")
     page.get_by_text("Show all").click()
     page.get_by_label("breaks the group").check()
     breaking = sum(item.breaks_group for item in board.items)
@@ -141,13 +128,8 @@ def test_hostile_responses_stay_text(page: Any, site: Path) -> None:
 
 def test_a_hostile_record_stays_text(page: Any, site: Path, board: Board) -> None:
     page.goto((site / board.run_pages[HOSTILE_NAME]).as_uri())
-    facts = dict(
-        zip(
-            page.locator(".facts dt").all_inner_texts(),
-            page.locator(".facts dd").all_inner_texts(),
-            strict=True,
-        )
-    )
+    names, texts = (page.locator(f".facts {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    facts = dict(zip(names, texts, strict=True))
     for name in ("Model", "Revision", "Adapter", "Data type", "Quantization", "Task", "Date"):
         assert facts[name] == HOSTILE_NAME
     assert facts["System prompt"].startswith(HOSTILE_NAME)
@@ -168,18 +150,13 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
     colors = strip.locator("rect:not(.evident)").evaluate_all(
         "all => all.map((rect) => getComputedStyle(rect).fill)"
     )
-    useful, harmful = colors[1], colors[3]
-    assert len(colors) == 4
-    assert len({colors[0], useful, harmful}) == 3
+    assert len({colors[0], colors[1], colors[3]}) == 3  # neutral, useful, harmful
     assert page.locator("tbody[data-model='clear'] [data-role=useful]").inner_text()[0] == "1"
     page.get_by_role("link", name="Sensitivity").click()
     page.wait_for_url("**/sensitivity.html")
     assert fits(page)
     bars = page.locator("[data-domain=travel] tbody tr >> nth=0 >> rect")
-    widths = [
-        float(width)
-        for width in bars.evaluate_all("all => all.map((r) => r.getAttribute('width'))")
-    ]
+    widths = bars.evaluate_all("all => all.map((r) => Number(r.getAttribute('width')))")
     assert sum(widths[:3]) == pytest.approx(100, abs=0.02)
     assert page.locator("marquee").count() == 0
 

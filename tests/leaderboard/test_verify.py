@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +16,12 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
+from pragworld_tasks.evaluation.run_record import read_run_records
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
 from pragworld_tasks.leaderboard.boards import load_runs
 
 SETTINGS = {"groups": 3, "seed": 5}
+GENERATION = {"do_sample": False, "max_gen_toks": 1024}
 DATE = "2026-01-02T03-04-05.678"
 RESULTS: dict[str, Any] = {
     "config": {
@@ -36,7 +38,7 @@ RESULTS: dict[str, Any] = {
     "configs": {
         "pragworld_generated": {
             "output_type": "generate_until",
-            "generation_kwargs": {"do_sample": False, "max_gen_toks": 1024},
+            "generation_kwargs": GENERATION,
             "metadata": {"version": 1.0, "pretrained": "someone/base", **SETTINGS},
         }
     },
@@ -50,7 +52,7 @@ PROMPT = (*REQUEST, "arg_0")
 Change = Callable[[Any], None]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def documents() -> list[Document]:
     return generate_documents(**SETTINGS)
 
@@ -64,9 +66,26 @@ def write_run(folder: Path, task: str, results: Any, samples: list[Any]) -> Path
     return folder
 
 
-@pytest.fixture
-def folder(documents: list[Document], tmp_path: Path) -> Path:
-    """What lm-eval writes: a model that is right but for row 1, and says nothing to row 2."""
+def logged(
+    record: Any, prompt: str, asked: list[Any], responses: list[Any], scores: Any
+) -> dict[str, Any]:
+    """Return the sample of a document: a prompt, and what each request asks after it."""
+    arguments = {
+        f"gen_args_{number}": {"arg_0": f"<user>{prompt}<model>", "arg_1": value}
+        for number, value in enumerate(asked)
+    }
+    resps = [[response] for response in responses]
+    given = {"arguments": arguments, "resps": resps, "filtered_resps": responses, "filter": "none"}
+    return {"doc": record, "target": record["answer"], **given, **scores}
+
+
+@pytest.fixture(scope="module")
+def runs(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that lm-eval wrote, and its submission.
+
+    The model is right but for row 1, and says nothing to row 2.
+    """
+    runs = tmp_path_factory.mktemp("runs")
     samples = []
     for record in to_records(documents):
         response = f"({record['answer']})\nBecause."
@@ -74,29 +93,23 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
             response = "No." if record["answer"] == "yes" else "Yes."
         elif record["row"] == 2:
             response = ""
-        request = {
-            "arg_0": f"<user>{evaluation_prompt(record)}<model>",
-            "arg_1": {"do_sample": False, "max_gen_toks": 1024},
-        }
-        samples.append(
-            {
-                "doc": record,
-                "target": record["answer"],
-                "arguments": {"gen_args_0": request},
-                "resps": [[response]],
-                "filtered_resps": [response],
-                "filter": "none",
-                **score_response(record, [response]),
-            }
-        )
-    return write_run(tmp_path / "out" / "someone__adapter", "pragworld_generated", RESULTS, samples)
+        scores = score_response(record, [response])
+        samples.append(logged(record, evaluation_prompt(record), [GENERATION], [response], scores))
+    folder = write_run(runs / "out", "pragworld_generated", RESULTS, samples)
+    main(["submit", str(folder), "--to", "leaderboard", "--out", str(runs / "mine")])
+    return runs
 
 
 @pytest.fixture
-def submission(folder: Path, tmp_path: Path) -> Path:
-    out = tmp_path / "submissions" / "mine"
-    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
-    return out
+def folder(runs: Path, tmp_path: Path) -> Path:
+    """A copy of what lm-eval wrote, to be changed."""
+    return Path(shutil.copytree(runs / "out", tmp_path / "out"))
+
+
+@pytest.fixture
+def submission(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the submission, to be changed."""
+    return Path(shutil.copytree(runs / "mine", tmp_path / "submission"))
 
 
 def put(*place: str | int, value: Any) -> Change:
@@ -125,25 +138,14 @@ def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) ->
     return lambda line: put(*PROMPT, value=text + prompt(line["doc"]))(line)
 
 
-def edit_samples(folder: Path, change: Change, row: int | None = None) -> None:
-    """Change the sample of a row, or all samples."""
-    (path,) = folder.glob("samples_*.jsonl")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines if row is None else [lines[row]]:
-        change(line)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-def edit_record(submission: Path, change: Change) -> None:
-    path = submission / "record.json"
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
-
-
-def record_of(submission: Path) -> RunRecord:
-    (record,) = read_run_records(submission / "record.json").values()
-    return record
+def edit(submission: Path, where: str | int, change: Change) -> None:
+    """Change the sample of a row, "all" samples, or the "record"."""
+    (path,) = submission.glob("record.json" if where == "record" else "samples_*.jsonl")
+    text = path.read_text()
+    contents = [json.loads(part) for part in ([text] if where == "record" else text.splitlines())]
+    for content in [contents[where]] if isinstance(where, int) else contents:
+        change(content)
+    path.write_text("".join(json.dumps(content) + "\n" for content in contents))
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_a_submission_is_verified_and_holds_no_secret(
 ) -> None:
     assert re.search(r"someone/base, generated: robust_acc \d", verdict(submission))
     assert "hf_secret" not in (submission / "record.json").read_text()
-    record = record_of(submission)
+    (record,) = read_run_records(submission / "record.json").values()
     assert (record.model.name, record.model.adapter) == ("someone/base", "someone/adapter")
     assert record.environment.generation == {"do_sample": False, "max_gen_toks": 1024}
     (run,) = load_runs([str(submission)])  # generates the documents from the settings
@@ -176,95 +178,68 @@ def test_a_submission_is_verified_and_holds_no_secret(
 def test_ends_of_intervals_may_differ_as_random_draws_do(
     submission: Path, verdict: Callable[[Path], str]
 ) -> None:
-    edit_record(submission, put("metrics", "acc", "low", value=0.5))
+    edit(submission, "record", put("metrics", "acc", "low", value=0.5))
     assert "robust_acc" in verdict(submission)
     (run,) = load_runs([str(submission)])
     assert run.report.metrics["acc"].low != 0.5
 
 
 @pytest.mark.parametrize(
-    ("row", "change", "expected"),
+    ("where", "change", "expected"),
     [
+        # Answers and labels.
         (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but by the samples None"),
         (2, respond("hm"), "answers, row 2.response is '', but by the samples 'hm'"),
-        (1, put("doc", "question", value="Is it?"), "are to other contexts and questions"),
-        (1, put("doc", "answer", value="maybe"), "row 1 .*not a sample of a pragworld task"),
+        (0, put("resps", value=[["(maybe)"]]), "not the responses in 'resps'"),
+        (1, put("target", value="maybe"), "row 1 .*'target' is not the gold answer"),
         (1, flip_gold, "'doc' is not the document of row 1"),
-        (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
+        ("record", put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
+        ("record", put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
+        # Documents.
+        (1, put("doc", "question", value="Is it?"), "are to other contexts and questions"),
         (1, put("doc", "group", value=77), "'doc' is not the document of row 1"),
         (1, put("doc_hash", value="0" * 64), "'doc' is not what lm-eval logged"),
-        (1, put("target", value="maybe"), "row 1 .*'target' is not the gold answer"),
+        ("record", put("data", "digest", value="0" * 64), "data.digest is"),
+        ("record", put("data", "groups", value=1), "data.groups is 1, but by the samples 3"),
+        ("record", put("data", "split", value="generated_entity_tracking"), "15 responses for"),
+        ("record", put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
+        # Figures.
         (1, put("acc", value=0.5), r"row 1 .*'acc' is 0.5, but by the response [01]\.0"),
         (1, put("robust_acc", value=[0, 0, 1, 1.0]), "row 1 .*'robust_acc' is .* by the response"),
+        ("record", put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but by the sam"),
+        ("record", put("metrics", "acc", "percent", value=100.0), "metrics.acc.percent is 100.0"),
+        ("record", put("metrics", "acc", "stderr", value=0.0), "metrics.acc.stderr is 0.0"),
+        ("record", put("published", "robust_acc", "percent", value=99.0), "published.robust_acc.perc"),
+        ("record", put("breakdowns", "length", value={}), "breakdowns.length.* is None"),
+        ("record", put("intervals", value="99 %"), "intervals is '99 %'"),
+        # What was asked.
         (0, put(*PROMPT, value="Is it raining?"), "the prompt is not the task's"),
-        (1, put(*PROMPT, value={"role": "user"}), "row 1 .*arguments.gen_args_0.arg_0"),
         (1, prompt_after("<user>", label_prompt), "row 1 .*the prompt is not the task's"),
         (1, prompt_after("The answer is no. "), "row 1 .*other text stands around the prompt"),
-        (None, prompt_after(""), "lacks the chat template or system prompt"),
+        ("all", prompt_after(""), "lacks the chat template or system prompt"),
         (0, put(*REQUEST, "arg_1", "do_sample", value=True), "asked for .*'do_sample': True"),
-        (0, put(*REQUEST, "arg_1", value=" x"), "asked for 'x', but task and record say"),
-        (0, put(*REQUEST, "arg_1", value=None), "arguments.gen_args_0.arg_1"),
-        (0, put("arguments", value={}), "0 requests"),
-        (0, put("resps", value=[["(maybe)"]]), "not the responses in 'resps'"),
-        (0, put("resps", 0, value=["(yes)", "(no)"]), "not the responses in 'resps'"),
-        (0, put("filter", value="best"), "or 'filter' is not none"),
+        ("record", put("environment", "generation", value={"temperature": 9}), "asked for"),
+        ("record", put("environment", "system_instruction", value="Be brief."), "lacks the chat temp"),
+        ("record", put("model", "chat_template", value=False), "around the prompt stands something"),
+        # The model.
+        ("record", put("source", value="published"), "from published; pass the folder that lm_eval"),
+        ("record", put("model", "name", value="/models/mine"), r"\./mine: a folder, which nobody else"),
+        ("record", put("model", "name", value="someone/other"), "model.name is 'someone/other', but"),
+        ("record", put("model", "adapter", value=None), "model.adapter is None"),
+        ("record", put("model", "quantization", value=None), "model.quantization is None.* '4bit'"),
+        ("record", put("environment", "model_args", "api_key", value="hf_x"), "api_key is 'hf_x'"),
+        ("record", put("environment", "backend", value="hf-ablated"), "not what a model answers"),
     ],
-)
-def test_samples_that_differ_are_refused_with_the_row(
+)  # fmt: skip
+def test_a_forged_submission_is_refused(
     submission: Path,
     verdict: Callable[[Path], str],
-    row: int | None,
+    where: str | int,
     change: Change,
     expected: str,
 ) -> None:
-    edit_samples(submission, change, row)
+    edit(submission, where, change)
     assert re.search(f"refused: .*{expected}", verdict(submission))
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
-        (put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
-        (put("answers", 0, "row", value=7), "answers, row 0.row is 7"),
-        (put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but by the samples"),
-        (put("metrics", "acc", "percent", value=100.0), "metrics.acc.percent is 100.0"),
-        (put("metrics", "acc", "stderr", value=0.0), "metrics.acc.stderr is 0.0"),
-        (put("published", "robust_acc", "percent", value=99.0), "published.robust_acc.percent"),
-        (put("breakdowns", "mine", value={}), "breakdowns.mine is {}"),
-        (put("breakdowns", "length", value={}), "breakdowns.length.* is None"),
-        (put("data", "digest", value="0" * 64), "data.digest is"),
-        (put("data", "documents", value=9999), "data.documents is 9999"),
-        (put("data", "groups", value=1), "data.groups is 1, but by the samples 3"),
-        (
-            put("data", "split", value="entity_tracking"),
-            "another question|not a released|PRAGWORLD",
-        ),
-        (put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
-        (put("data", "generator", "seed", value=6), "15 responses for 22 documents"),
-        (put("data", "generator", "more", value=1), "data.generator.more is 1"),
-        (put("intervals", value="99 %"), "intervals is '99 %'"),
-        (put("source", value="published"), "from published; pass the folder that lm_eval wrote"),
-        (put("model", "name", value="/models/mine"), r"\./mine: a folder, which nobody else"),
-        (put("model", "adapter", value="/data/me/adapter"), r"\./adapter: a folder"),
-        (put("model", "name", value="someone/other"), "model.name is 'someone/other', but by the"),
-        (put("model", "adapter", value=None), "model.adapter is None"),
-        (put("model", "quantization", value=None), "model.quantization is None.* '4bit'"),
-        (put("environment", "model_args", value={}), "model.name is 'someone/base', but .* None"),
-        (put("environment", "model_args", "api_key", value="hf_x"), "model_args.api_key is 'hf_x'"),
-        (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
-        (put("environment", "generation", value={"temperature": 9}), "asked for"),
-        (put("environment", "system_instruction", value="Be brief."), "lacks the chat template or"),
-        (put("environment", "seconds", value=-1), "environment.seconds"),
-        (put("environment", "backend", value="hf-ablated"), "not what a model answers"),
-        (put("model", "chat_template", value=False), "around the prompt stands something else"),
-    ],
-)
-def test_a_changed_record_is_refused(
-    submission: Path, verdict: Callable[[Path], str], change: Change, expected: str
-) -> None:
-    edit_record(submission, change)
-    assert re.search(f"refused: .*(?:{expected})", verdict(submission))
 
 
 def test_likelihoods_are_verified_with_their_continuations(
@@ -275,42 +250,35 @@ def test_likelihoods_are_verified_with_their_continuations(
     results["configs"] = {task: {"output_type": "multiple_choice", "metadata": metadata}}
     likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
     samples = [
-        {
-            "doc": record,
-            "target": record["answer"],
-            "arguments": {
-                f"gen_args_{number}": {
-                    "arg_0": f"<user>{label_prompt(record)}<model>",
-                    "arg_1": f" {label}",
-                }
-                for number, label in enumerate(("yes", "no"))
-            },
-            "resps": [[pair] for pair in likelihoods],
-            "filtered_resps": likelihoods,
-            "filter": "none",
-            **score_likelihoods(record, [(-1.5, False), (-0.5, True)]),
-        }
+        logged(
+            record,
+            label_prompt(record),
+            [" yes", " no"],
+            likelihoods,
+            score_likelihoods(record, [(-1.5, False), (-0.5, True)]),
+        )
         for record in to_records(documents)
     ]
-    folder = write_run(tmp_path / "out", task, results, samples)
+    folder = write_run(tmp_path / "mc", task, results, samples)
     out = tmp_path / "mine"
     main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
     assert "robust_acc" in verdict(out)
-    edit_samples(out, put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
+    edit(out, "all", put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
     assert "robust_acc" in verdict(out)
-    edit_samples(out, put(*REQUEST, "arg_1", value="no"))
+    edit(out, "all", put(*REQUEST, "arg_1", value="no"))
     assert re.search("row 0 .*asked for 'no', but task and record say 'yes'", verdict(out))
 
 
 def test_without_a_chat_template_only_the_system_instruction_stands_around_a_prompt(
     submission: Path, verdict: Callable[[Path], str]
 ) -> None:
-    edit_record(submission, put("model", "chat_template", value=False))
-    edit_samples(submission, prompt_after(""))
+    edit(submission, "record", put("model", "chat_template", value=False))
+    edit(submission, "all", prompt_after(""))
     assert "robust_acc" in verdict(submission)
-    edit_samples(submission, prompt_after("Think step by step. "))
+    edit(submission, "all", prompt_after("Think step by step. "))
     assert "around the prompt stands something else" in verdict(submission)
-    edit_record(submission, put("environment", "system_instruction", value="Think step by step. "))
+    instruction = put("environment", "system_instruction", value="Think step by step. ")
+    edit(submission, "record", instruction)
     assert "robust_acc" in verdict(submission)
 
 
@@ -322,13 +290,11 @@ def test_the_messages_of_a_chat_are_read(
     results.write_text(json.dumps(RESULTS | {"chat_template": "", "system_instruction": "Hi."}))
 
     def change(line: Any) -> None:
-        messages = [
-            {"role": "system", "content": "Hi."},
-            {"role": "user", "content": evaluation_prompt(line["doc"])},
-        ]
+        said = {"system": "Hi.", "user": evaluation_prompt(line["doc"])}
+        messages = [{"role": role, "content": text} for role, text in said.items()]
         put(*PROMPT, value=[json.dumps(messages, ensure_ascii=False)])(line)
 
-    edit_samples(folder, change)
+    edit(folder, "all", change)
     out = tmp_path / "chat"
     main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
     assert "robust_acc" in verdict(out)
@@ -337,20 +303,13 @@ def test_the_messages_of_a_chat_are_read(
 def test_what_is_no_submission_is_refused(
     submission: Path, folder: Path, tmp_path: Path, verdict: Callable[[Path], str]
 ) -> None:
-    to = ["--to", "leaderboard", "--out", str(tmp_path / "out" / "new")]
-    for runs, expected in (
-        ([folder, folder], r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"),
-        ([submission], "no samples of lm-eval; pass the folder that it wrote"),
-    ):
-        with refused(expected):
-            main(["submit", *map(str, runs), *to])
+    to = ["--to", "leaderboard", "--out", str(tmp_path / "new")]
+    with refused(r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"):
+        main(["submit", str(folder), str(folder), *to])
+    with refused("no samples of lm-eval; pass the folder that it wrote"):
+        main(["submit", str(submission), *to])
     (submission / "page.html").write_text("<script>")
     assert "one file samples_*.jsonl and nothing else" in verdict(submission)
-    content = copy.deepcopy(RESULTS)
-    content["config"]["model_args"] = "pretrained=/models/tiny"
-    (folder / f"results_{DATE}.json").write_text(json.dumps(content))
-    with refused(r"\./tiny: a folder, which nobody else can evaluate; publish the model"):
-        main(["submit", str(folder), *to])
     with refused("2 of 2 submissions are refused"):
         main(["verify", str(tmp_path / "missing"), str(submission)])
 
@@ -363,6 +322,6 @@ def test_a_submission_runs_no_code_of_its_own(
     witness = tmp_path / "witness"
     (tmp_path / "evil.py").write_text(f"open({str(witness)!r}, 'w')\n\ndef run(doc): ...\n")
     for task in (str(tmp_path / "evil"), "../evil", "_written", None):
-        edit_record(submission, put("environment", "task", value=task))
+        edit(submission, "record", put("environment", "task", value=task))
         assert "not samples of the task" in verdict(submission)
     assert not witness.exists()
