@@ -83,7 +83,7 @@ def _to_html(report: str) -> str:
         if token.attrs.pop("style", "") == "text-align:right":  # a style of its own is not allowed
             token.attrSet("class", "number")
     html: str = markdown.renderer.render(tokens, markdown.options, {})
-    scroll = '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+    scroll = '<div class="scroll" tabindex="0" role="group" aria-label="Table">'
     return html.replace("<table>", f"{scroll}<table>").replace("</table>", "</table></div>")
 
 

@@ -36,67 +36,12 @@ NAMES = (
 # None of them is in the lists above.
 INVENTED = (("Zebulon", "Xanthippe"), ("zithers", "astrolabes"), ("planetarium", "catacombs"))
 NUMBERS = ("two", "three", "four", "five", "six")
-TALK = [
-    "about",
-    "after",
-    "again",
-    "almost",
-    "always",
-    "away",
-    "back",
-    "before",
-    "better",
-    "early",
-    "enough",
-    "ever",
-    "far",
-    "fast",
-    "first",
-    "gladly",
-    "hardly",
-    "here",
-    "high",
-    "indeed",
-    "just",
-    "late",
-    "later",
-    "long",
-    "maybe",
-    "more",
-    "much",
-    "near",
-    "never",
-    "now",
-    "often",
-    "once",
-    "only",
-    "perhaps",
-    "quickly",
-    "quite",
-    "rarely",
-    "rather",
-    "really",
-    "seldom",
-    "simply",
-    "slowly",
-    "so",
-    "sometimes",
-    "soon",
-    "still",
-    "then",
-    "there",
-    "today",
-    "together",
-    "tomorrow",
-    "tonight",
-    "too",
-    "twice",
-    "usually",
-    "very",
-    "well",
-    "yesterday",
-    "yet",
-]
+TALK = """
+about after again almost always away back before better early enough ever far fast first gladly
+hardly here high indeed just late later long maybe more much near never now often once only
+perhaps quickly quite rarely rather really seldom simply slowly so sometimes soon still then there
+today together tomorrow tonight too twice usually very well yesterday yet
+"""
 SHARES = {
     "wrong": "labels that are wrong",
     "malformed": "replies that are not the JSON that was asked for",
@@ -169,7 +114,7 @@ class PlayedModel:
             did = f"Did {other} leave the {things} in the {place}?", f"No, {other} did not."
             pairs.append(draw.choice((amounts, did)))
         while len(pairs) < turns // 2:
-            ask, told = (" ".join(draw.sample(TALK, 7)) for _ in range(2))
+            ask, told = (" ".join(draw.sample(TALK.split(), 7)) for _ in range(2))
             pairs.insert(draw.randrange(len(pairs)), (f"I came {ask}.", f"We sat {told}."))
         texts = [text for pair in pairs for text in pair]
         if self.fails["invented"]:

@@ -1,7 +1,4 @@
-"""`pragworld-tasks author` with a server that plays the models, of which truth is known.
-
-`PRAGWORLD_LONG=1` runs 200 groups as well.
-"""
+"""`pragworld-tasks author` with a server that plays the models, of which truth is known."""
 
 import json
 import random
@@ -17,18 +14,14 @@ from typing import Any, get_args
 import pytest
 from authoring_server import INVENTED, Server, truth, write_seed
 from command_runs import Program, refused
-from lm_eval_runs import LmEval
-from servers import Body, ChatServer
 
 import pragworld_tasks
 from pragworld_tasks.authoring import results
 from pragworld_tasks.authoring.stages import Kind
 from pragworld_tasks.cli import main
-from pragworld_tasks.tiny import tiny_folder
 
 CONCURRENCY = 8
-FAULTS = {"wrong": 0.1, "malformed": 0.05, "invented": 0.1}
-BREAKDOWNS = {"busy": 0.02, "drop": 0.01}
+FAULTS = {"wrong": 0.1, "invented": 0.05, "busy": 0.02, "drop": 0.01}
 SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
 
 
@@ -80,107 +73,52 @@ def groups_in(out: Path) -> set[int]:
 
 def decide(out: Path, places: Sequence[tuple[int, int]], verdict: str) -> None:
     """Have a reviewer decide about documents of a folder."""
-    made = results.read_votes(out)
     decisions = [
-        {
-            "conversation": voted.conversation,
-            "variant": voted.variant,
-            "digest": voted.digest,
-            "decision": verdict,
-            "note": "",
-        }
-        for voted in made.documents
-        if (voted.conversation, voted.variant) in places
+        {"conversation": place[0], "variant": place[1], "digest": voted.digest, "decision": verdict}
+        for voted in results.read_votes(out).documents
+        if (place := (voted.conversation, voted.variant)) in places
     ]
     path = out.parent / "decisions.json"
     path.write_text(json.dumps({"version": 1, "reviewer": "Ann", "decisions": decisions}))
     main(["review", str(out), "--apply", str(path)])
 
 
-# Whole runs ---------------------------------------------------------------------------------------
-
-
-def run_with_kills(arguments: Sequence[str], out: Path, kills: Sequence[int]) -> None:
-    """Run the command; kill it whenever the journal has so many replies, and start it again."""
-    journal, log = out / "replies.jsonl", out.parent / "log"
-    for replies in kills:
+def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
+    seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
+    journal, log = out / "replies.jsonl", tmp_path / "log"
+    with played(tmp_path, **FAULTS).running() as server:
+        five = ("--panel", *["writer"] * 5)
+        arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
         program = Program("pragworld-tasks", *arguments, log=log)
-        while program.runs() and not (
-            journal.exists() and journal.read_bytes().count(b"\n") >= replies
-        ):
+        while program.runs() and not (journal.exists() and journal.read_bytes().count(b"\n") >= 40):
             time.sleep(0.005)
         assert program.stop(signal.SIGKILL) == 137, log.read_text()
         assert not (out / "documents.jsonl").exists()
-    main([*arguments])
+        main(arguments)
+        # Nothing was asked twice, but what was on its way when the run was killed.
+        keys = [line["key"] for line in read_lines(journal) if "key" in line]
+        assert len({*keys}) == len(keys)
+        assert 0 <= server.answered.total() - len(keys) <= CONCURRENCY
+        before, asked = files_of(out), server.asked.total()
+        main(arguments)
+    assert files_of(out) == before
+    assert server.asked.total() == asked
 
-
-def check_run(out: Path, log: Path, groups: int, kills: int) -> None:
-    """Check that a run with faults has as many groups, right labels and nothing invented."""
     documents = pragworld_tasks.read_documents(out / "documents.jsonl")
     sizes = Counter(document.group for document in documents)
-    assert len(sizes) >= groups
+    assert len(sizes) >= 6
     assert min(sizes.values()) > 1
     right = [
         (truth(document.context, document.question) == "yes") == (document.answer == "yes")
         for document in documents
     ]
     assert sum(right) / len(right) >= 0.99
-
     invented = re.compile("|".join(name for slot in INVENTED for name in slot))
-    votes = [vote for line in read_lines(out / "votes.jsonl") for vote in line.pop("votes")]
+    votes = [vote for line in read_lines(out / "votes.jsonl") for vote in line["votes"]]
     unfounded = [vote for vote in votes if invented.search(vote["quote"])]
     assert unfounded
     assert {vote["answer"] for vote in unfounded} == {None}
     assert not invented.search((out / "documents.jsonl").read_text())
-
-    # Nothing is asked twice, but what was on its way when the run was killed.
-    journal = [line for line in read_lines(out / "replies.jsonl") if "key" in line]
-    assert len({line["key"] for line in journal}) == len(journal)
-    answered = [line for line in read_lines(log) if "answered" in line]
-    assert 0 <= len(answered) - len(journal) <= kills * CONCURRENCY
-
-    report = (out / "report.md").read_text()
-    rows = {tuple(cell.strip() for cell in line.split("|")) for line in report.splitlines()}
-    rules = Counter((line["reason"], line["stage"]) for line in read_lines(out / "dropped.jsonl"))
-    assert rules
-    assert {("", *rule, str(times), "") for rule, times in rules.items()} <= rows
-
-
-def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
-    seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
-    server = played(tmp_path, **FAULTS, **BREAKDOWNS)
-    with server.running():
-        five = ("--panel", *["writer"] * 5)
-        arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
-        run_with_kills(arguments, out, [40])
-        check_run(out, tmp_path / "requests.jsonl", 6, kills=1)
-        before, asked = files_of(out), server.asked.total()
-        main(arguments)
-    assert files_of(out) == before
-    assert server.asked.total() == asked
-
-
-@pytest.mark.usefixtures("long_runs")
-def test_two_hundred_groups_with_faults_and_three_kills(tmp_path: Path, lm_eval: LmEval) -> None:
-    seeds, out = write_seeds(tmp_path / "s", 10), tmp_path / "mine"
-    with played(tmp_path, **FAULTS, **BREAKDOWNS).running() as server:
-        five = ("--panel", *["writer"] * 5)
-        arguments = authoring(seeds, server.url, "--groups", "200", "--variants", "5", *five)
-        run_with_kills(arguments, out, [100, 1500, 4000])
-    check_run(out, tmp_path / "requests.jsonl", 200, kills=3)
-
-    documents = pragworld_tasks.read_documents(out / "documents.jsonl")
-    evaluation = lm_eval(
-        *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "32"),
-        *("--log_samples", "--tasks", "pragworld_own"),
-        *("--metadata", json.dumps({"documents": str(out / "documents.jsonl")})),
-    )
-    assert evaluation.returncode == 0, evaluation.log
-    assert len(evaluation.samples("pragworld_own")) == len(documents)
-    assert {"robust_acc", "flip_acc", "invariant_acc"} <= evaluation.metrics("pragworld_own").keys()
-
-
-# Folders ------------------------------------------------------------------------------------------
 
 
 def test_files_do_not_depend_on_the_order_in_which_replies_come(
@@ -197,8 +135,8 @@ def test_files_do_not_depend_on_the_order_in_which_replies_come(
 def test_a_folder_grows_and_never_takes_another_runs_replies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seeds, server, out = write_seeds(tmp_path / "s", 9), played(tmp_path), tmp_path / "mine"
-    with server.running():
+    seeds, out = write_seeds(tmp_path / "s", 9), tmp_path / "mine"
+    with played(tmp_path).running() as server:
         with monkeypatch.context() as killing:
             killing.setattr(results, "review_page", None)  # as if killed while files are written
             with pytest.raises(TypeError):
@@ -216,8 +154,8 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
 
 
 def test_groups_that_reviewers_reject_are_made_up_for(seeds: Path, tmp_path: Path) -> None:
-    server, out = played(tmp_path), tmp_path / "mine"
-    with server.running():
+    out = tmp_path / "mine"
+    with played(tmp_path).running() as server:
         main(authoring(seeds, server.url))
         first, second = sorted(groups_in(out))
         decide(out, [(first, 0)], "reject")
@@ -233,72 +171,47 @@ def test_groups_that_reviewers_reject_are_made_up_for(seeds: Path, tmp_path: Pat
     assert set(server.answered.values()) == {1}
 
 
-def test_a_run_with_too_few_groups_leaves_its_files(seeds: Path, tmp_path: Path) -> None:
+def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(
+    seeds: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine"
     with played(tmp_path, malformed=1.0).running() as server:
-        for _ in range(2):  # when it ends, and when it is called again
-            with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
-                main(authoring(seeds, server.url))
-    assert "the reply is unusable" in (tmp_path / "mine" / "report.md").read_text()
-    assert (tmp_path / "mine" / "documents.jsonl").read_text() == ""
-
-
-# Existing documents -------------------------------------------------------------------------------
-
-
-def judge(body: Body) -> str:
-    """Find out whether things are in the hall."""
-    context = body["messages"][-1]["content"].partition("Question:")[0]
-    quote = re.search(r"They are in the \w+\.", context)
-    assert quote
-    return json.dumps({"answer": "yes" if "hall" in quote[0] else "no", "quote": quote[0]})
-
-
-def refuse_for_one(body: Body) -> Body | None:
-    """Refuse what is asked of the model called away."""
-    return {"error": {"message": "out of order"}} if body["model"] == "away" else None
+        with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
+            main(authoring(seeds, server.url))
+        assert "the reply is unusable" in (out / "report.md").read_text()
+        assert (out / "documents.jsonl").read_text() == ""
+        server.shares["malformed"] = 0.0
+        main(authoring(seeds, server.url))
+    assert len(groups_in(out)) == 2
 
 
 def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     path, out = tmp_path / "documents.jsonl", tmp_path / "checked"
-    contexts = [
-        f"Ann: Where are the {things}?\nBen: They are in the hall."
-        for things in ("pears", "figs", "plums")
-    ]
+    question = "Are they in the hall?"
+    original, changed = (f"Ann: Where are they?\nBen: In the {room}." for room in ("hall", "attic"))
+    others = [f"Ann: Where are the {things}?\nBen: In the hall." for things in ("figs", "plums")]
     # The label of the first one is wrong, and a variant comes before its original.
     lines: list[dict[str, Any]] = [
-        {"context": contexts[0], "answer": "no", "group": 25},
-        {
-            "context": contexts[1].replace("hall", "attic"),
-            "answer": "no",
-            "group": 17,
-            "alteration": "Variable Substitution",
-        },
-        {"context": contexts[1], "answer": "yes", "group": 17},
-        {"context": contexts[2], "answer": "yes"},
+        {"context": others[0], "group": 25},
+        {"context": changed, "group": 17, "alteration": "Variable Substitution"},
+        {"context": original, "group": 17},
+        {"context": others[1]},
     ]
-    question = {"question": "Are they in the hall?"}
-    path.write_text("\n".join(json.dumps({**line, **question}) for line in lines))
-    with ChatServer(judge, refuses=refuse_for_one).running() as judges:
-        places = ("--documents", str(path), "--base-url", judges.url, "--out", str(out))
-        run = ["author", *places, "--model", "home", "--panel", "home", "home", "home", "away"]
-        main(run)
-        failed = "4 votes failed, as there is no reply (BadRequestError: Error code: 400"
-        assert f"{out}: {failed}" in capsys.readouterr().out
-        assert f"- {failed}" in (out / "report.md").read_text()
-        judges.refuses = lambda _: None
-        main(run)
-    assert "failed" not in capsys.readouterr().out
-    voted = read_lines(out / "votes.jsonl")
-    assert [line["row"] for line in voted] == [0, 2, 1, 3]
-    assert {vote["answer"] for line in voted for vote in line["votes"]} == {"yes", "no"}
-    assert len((out / "replies.jsonl").read_text().splitlines()) == 1 + 4 * 4
+    for row, line in enumerate(lines):
+        is_yes = (truth(line["context"], question) == "yes") == (row > 0)
+        line.update(question=question, answer="yes" if is_yes else "no")
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with played(tmp_path).running() as server:
+        places = ("--documents", str(path), "--base-url", server.url, "--out", str(out))
+        main(["author", *places, "--model", "home", "--panel", "home", "home", "away"])
+        assert server.asked.total() == 3 * len(lines)
+    assert [line["row"] for line in read_lines(out / "votes.jsonl")] == [0, 2, 1, 3]
     written = pragworld_tasks.read_documents(out / "documents.jsonl")
     assert [(document.context, document.answer) for document in written] == [
         (lines[row]["context"], lines[row]["answer"]) for row in (2, 1, 3)
     ]
-    assert written[1].effect == "flip"
-    report, page = ((out / name).read_text() for name in ("report.md", "review.html"))
-    assert "conversation 25, variant 0 (row 0): the panel says yes, the given label is no" in report
-    assert "Conversation 17, variant 1: Variable Substitution (row 1)</h2>" in page
+    is_flip = lines[1]["answer"] != lines[2]["answer"]
+    assert written[1].effect == ("flip" if is_flip else "invariant")
+    assert "conversation 25, variant 0 (row 0): the panel says" in (out / "report.md").read_text()

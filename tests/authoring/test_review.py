@@ -1,9 +1,9 @@
 """Review: the page in a real browser, the decisions of its reviewers, and the labels they make."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from browser_pages import (
@@ -14,16 +14,10 @@ from browser_pages import (
     open_browser,
     watched_page,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pragworld_tasks.authoring.labels import (
-    DECISIONS,
-    REJECTED,
     Decision,
     DecisionFile,
-    Verdict,
-    label_documents,
     read_decisions,
 )
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
@@ -37,46 +31,39 @@ _ALTERED = _ORIGINAL.replace("All", "None")
 _HOSTILE_TEXT = f"Ann: {HOSTILE[0]} {HOSTILE[1]}\nBen: {HOSTILE_NAME}"
 
 
-def _votes(
-    *answers: VoteAnswer | None, quote: str = "the pears are in the hall", problem: str = ""
-) -> tuple[Vote, ...]:
-    return tuple(
-        Vote(
-            model=f"panel-{member}",
-            answer=answer,
-            quote=quote,
-            problem="" if answer else problem or "it quotes nothing",
-        )
-        for member, answer in enumerate(answers)
-    )
-
-
 def _documents() -> list[VotedDocument]:
     """Return three conversations with a variant each; the last one's texts are hostile.
 
     The second one's variant has a question of its own.
     """
-    all_in, none_in = "Are all of the pears in the hall?", "Are none of the pears in the hall?"
-    hostile = _votes("yes", "no", None, quote=HOSTILE[2], problem=HOSTILE[0])
-    rows: list[tuple[str, str, str, tuple[Vote, ...]]] = [
-        ("Quantifier Change", _ORIGINAL, all_in, _votes("yes", "yes", "yes")),
-        ("Quantifier Change", _ALTERED, all_in, _votes("yes", "no", "no")),
-        ("Quantifier Change", f"{_ORIGINAL}\nBen: Yes.", all_in, _votes("yes", "yes", "yes")),
-        ("Quantifier Change", f"{_ALTERED}\nBen: Yes.", none_in, _votes("yes", "no", None)),
-        (HOSTILE_NAME, _HOSTILE_TEXT, HOSTILE[1], hostile),
-        (HOSTILE_NAME, _HOSTILE_TEXT.replace("Ben", "Eve"), HOSTILE[1], hostile),
+    said, none_said = (f"Are {amount} of the pears in the hall?" for amount in ("all", "none"))
+    rows: list[tuple[str, str, list[VoteAnswer | None]]] = [
+        (_ORIGINAL, said, ["yes", "yes", "yes"]),
+        (_ALTERED, said, ["yes", "no", "no"]),
+        (f"{_ORIGINAL}\nBen: Yes.", said, ["yes", "yes", "yes"]),
+        (f"{_ALTERED}\nBen: Yes.", none_said, ["yes", "no", None]),
+        (_HOSTILE_TEXT, HOSTILE[1], ["yes", "no", None]),
+        (_HOSTILE_TEXT.replace("Ben", "Eve"), HOSTILE[1], ["yes", "no", None]),
     ]
     return [
         VotedDocument(
             conversation=row // 2,
             variant=row % 2,
-            alteration=alteration if row % 2 else None,
+            alteration=(HOSTILE_NAME if row == 5 else "Quantifier Change") if row % 2 else None,
             context=context,
             question=question,
             given="no" if row == 1 else None,
-            votes=votes,
+            votes=tuple(
+                Vote(
+                    model=f"panel-{member}",
+                    answer=answer,
+                    quote=HOSTILE[2] if row > 3 else "the pears are in the hall",
+                    problem="" if answer else HOSTILE[0],
+                )
+                for member, answer in enumerate(answers)
+            ),
         )
-        for row, (alteration, context, question, votes) in enumerate(rows)
+        for row, (context, question, answers) in enumerate(rows)
     ]
 
 
@@ -95,9 +82,6 @@ def _write_run(folder: Path, documents: list[VotedDocument]) -> None:
     made = AuthoredDocuments(documents, dropped)
     write_votes(folder, made)
     write_results(folder, made, {})
-
-
-# The page -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -157,28 +141,16 @@ def _saved(page: Any, folder: Path) -> Path:
     return path
 
 
-def _read(path: Path) -> DecisionFile:
-    return DecisionFile.model_validate_json(path.read_text())
+def _decided(path: Path) -> dict[tuple[int, int], Decision]:
+    """Return the decisions of a file by conversation and variant."""
+    saved = DecisionFile.model_validate_json(path.read_text())
+    return {(decision.conversation, decision.variant): decision for decision in saved.decisions}
 
 
-def _progress(page: Any) -> str:
-    text: str = page.locator("[data-progress]").inner_text()
+def _shown(page: Any, name: str) -> str:
+    """Return what the page says about its progress or status."""
+    text: str = page.locator(f"[data-{name}]").inner_text()
     return text
-
-
-def _status(page: Any) -> str:
-    text: str = page.locator("[data-status]").inner_text()
-    return text
-
-
-@_ON_PHONE_AND_DESK
-def test_the_audit_is_on_the_page(page: Any) -> None:
-    report = page.locator("details.report")
-    report.locator("summary").press("Enter")
-    assert report.locator("h2").first.inner_text() == "Audit"
-    assert "[link](https://example.org)" in report.inner_text()
-    assert report.locator("a, img, script").count() == 0
-    assert fits(page)
 
 
 @_ON_PHONE_AND_DESK
@@ -186,12 +158,12 @@ def test_documents_are_reviewed_by_keyboard_alone(page: Any, folder: Path) -> No
     _sign(page, "Ann B.")
     assert _place(page) == (0, 1)
     assert fits(page)
-    assert _progress(page) == "document 1 of 4, 0 decided"
+    assert _shown(page, "progress") == "document 1 of 4, 0 decided"
     _type(page, "n", "f")
     assert _place(page) == (1, 1)
     _type(page, "y", "z")
     assert _place(page) == (1, 1)
-    assert _progress(page) == "document 2 of 4, 1 decided"
+    assert _shown(page, "progress") == "document 2 of 4, 1 decided"
     _type(page, "u", "m")
     page.keyboard.type("nobody says yes")
     question = page.locator("article:visible .question")
@@ -203,29 +175,27 @@ def test_documents_are_reviewed_by_keyboard_alone(page: Any, folder: Path) -> No
     assert _place(page) == (1, 1)  # all are decided
     path = _saved(page, folder)
     assert path.name == "decisions-Ann-B.json"
-    assert _status(page).endswith(f"pragworld-tasks review FOLDER --apply {path.name}")
+    assert _shown(page, "status").endswith(f"pragworld-tasks review FOLDER --apply {path.name}")
     assert fits(page)
-    decided = _read(path)
-    assert decided.reviewer == "Ann B."
-    assert {
-        (decision.conversation, decision.variant): (decision.decision, decision.note)
-        for decision in decided.decisions
-    } == {
+    decided = _decided(path)
+    assert {place: (decision.decision, decision.note) for place, decision in decided.items()} == {
         (0, 1): ("no", ""),
         (1, 1): ("undetermined", "nobody says yes"),
         (2, 0): ("yes", ""),
         (2, 1): ("reject", ""),
     }
+    assert not page.get_by_text("Nothing to review").is_visible()
     main(["review", str(folder), "--apply", str(path)])
-    assert [
-        (document.context, document.answer, document.basis)
-        for document in read_documents(folder / "documents.jsonl")
-    ] == [
-        (_documents()[0].context, "yes", "entailed"),
-        (_documents()[1].context, "no", "excluded"),
-        (_documents()[2].context, "yes", "entailed"),
-        (_documents()[3].context, "no", "undetermined"),
+    written = read_documents(folder / "documents.jsonl")
+    assert [document.context for document in written] == [each.context for each in _documents()[:4]]
+    assert [(document.answer, document.basis) for document in written] == [
+        ("yes", "entailed"),
+        ("no", "excluded"),
+        ("yes", "entailed"),
+        ("no", "undetermined"),
     ]
+    _reload(page)
+    assert page.get_by_text("Nothing to review").is_visible()
 
 
 def test_the_panel_is_hidden_until_the_reviewer_decides(page: Any) -> None:
@@ -234,7 +204,7 @@ def test_the_panel_is_hidden_until_the_reviewer_decides(page: Any) -> None:
     assert not panel.is_visible()
     _type(page, "a")  # there is nothing yet to accept
     assert not panel.is_visible()
-    assert _status(page).startswith("The panel's proposal is hidden")
+    assert _shown(page, "status").startswith("The panel's proposal is hidden")
     _type(page, "y")
     shown = panel.inner_text()
     for text in ("1 say yes, 2 no", "Given label", "panel-2", "in the hall"):
@@ -246,74 +216,38 @@ def test_the_panel_is_hidden_until_the_reviewer_decides(page: Any) -> None:
     _type(page, "a")
     assert page.locator("[aria-pressed=true]").get_attribute("data-action") == "no"
     _type(page, "j", "a")
-    assert _status(page) == "The panel proposes nothing: its votes have no majority."
+    assert _shown(page, "status") == "The panel proposes nothing: its votes have no majority."
 
 
-def test_decisions_outlive_the_page_and_are_kept_by_name(page: Any) -> None:
+def test_decisions_and_notes_outlive_the_page_and_are_kept_by_name(page: Any) -> None:
+    note, name = page.locator("[name=note]"), page.locator("[name=reviewer]")
     _sign(page, "Ann")
     _type(page, "y", "j", "m")
     page.keyboard.type("look again")
     _reload(page)
-    assert page.locator("[name=reviewer]").input_value() == "Ann"
     assert _place(page) == (1, 1)
-    assert page.locator("[name=note]").input_value() == "look again"
-    for name, decided in (("Ann", 1), ("Ben", 0), ("Ann", 1)):
-        page.locator("[name=reviewer]").fill(name)
-        page.keyboard.press("Enter")
-        page.locator("[name=reviewer]").press("Enter")
-        assert _progress(page) == f"document 2 of 4, {decided} decided"
+    for reviewer, decided in (("Ann", 1), ("Ben", 0), ("Ann", 1)):
+        name.fill(reviewer)
+        name.press("Enter")
+        assert note.input_value() == ("look again" if decided else "")
+        assert _shown(page, "progress") == f"document 2 of 4, {decided} decided"
 
 
-def test_a_name_is_asked_for_where_it_is_missing(page: Any, folder: Path) -> None:
-    _type(page, "Enter")
-    assert _status(page).startswith("Write your name first")
+def test_a_name_is_asked_for_and_notes_wait_for_it(page: Any, folder: Path) -> None:
     for key in ("y", "r", "s"):
         _type(page, "Escape")
         assert _place(page) == (0, 1)
-        page.locator("[data-status]").evaluate("status => { status.textContent = ''; }")
         _type(page, key)
-        assert _status(page).startswith("Write your name first")
-        assert page.locator("[name=reviewer]").input_value() == ""
+        assert _shown(page, "status").startswith("Write your name first")
+        page.locator("[data-status]").evaluate("status => { status.textContent = ''; }")
+    _type(page, "Escape", "m")
+    page.keyboard.type("odd")
+    _reload(page)
+    page.locator("[name=reviewer]").focus()
     _sign(page, "Ann")
-    _type(page, "n")
-    (decision,) = _read(_saved(page, folder)).decisions
-    assert decision.decision == "no"
-
-
-def test_notes_without_a_name_wait_for_it(page: Any, folder: Path) -> None:
-    def write_note(text: str) -> None:
-        _type(page, "Escape", "m")
-        page.keyboard.press("End")
-        page.keyboard.type(text)
-        _type(page, "Escape")
-
-    note, name = page.locator("[name=note]"), page.locator("[name=reviewer]")
-    write_note("odd")
-    assert "your name" in _status(page)
-    _type(page, "j")
-    assert note.input_value() == ""
-    _type(page, "k")
-    _reload(page)
-    for reviewer, text in (("", "odd"), ("Ann", "odd"), ("Ben", ""), ("", "")):
-        name.fill(reviewer)
-        name.press("Enter")
-        assert note.input_value() == text
-    write_note("no, fine")
-    name.fill("Ann")
-    name.press("Enter")
     _type(page, "y")
-    (decision,) = _read(_saved(page, folder)).decisions
-    assert (decision.decision, decision.note) == ("yes", "odd\nno, fine")
-
-
-def test_a_page_with_nothing_to_review_says_so(page: Any, folder: Path, tmp_path: Path) -> None:
-    assert not page.get_by_text("Nothing to review").is_visible()
-    decisions = _file("Ann", dict.fromkeys(_PLACES, "no"))
-    main(["review", str(folder), "--apply", str(_write(tmp_path / "ann.json", decisions))])
-    _reload(page)
-    assert page.get_by_text("Nothing to review").is_visible()
-    assert not page.get_by_label("Show").is_visible()
-    assert _progress(page) == "document 1 of 6, 0 decided"
+    (decision,) = _decided(_saved(page, folder)).values()
+    assert (decision.decision, decision.note) == ("yes", "odd")
 
 
 def test_every_action_has_a_button_and_keys_can_be_turned_off(page: Any) -> None:
@@ -322,17 +256,13 @@ def test_every_action_has_a_button_and_keys_can_be_turned_off(page: Any) -> None
     page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_label("Single keys").uncheck()
     _type(page, "y")
-    assert _progress(page) == "document 2 of 4, 1 decided"
+    assert _shown(page, "progress") == "document 2 of 4, 1 decided"
     page.get_by_label("Show").select_option(label="all documents (6)")
-    assert _progress(page) == "document 2 of 6, 1 decided"
+    assert _shown(page, "progress") == "document 2 of 6, 1 decided"
     for name in ("Undetermined", "Undo", "Reject", "Previous", "Next undecided"):
         page.get_by_role("button", name=name, exact=True).click()
     with page.expect_download():
         page.get_by_role("button", name="Save").click()
-    page.get_by_role("button", name="Help").click()
-    assert page.get_by_role("dialog").is_visible()
-    page.keyboard.press("Escape")
-    assert not page.get_by_role("dialog").is_visible()
 
 
 def test_hostile_texts_stay_text(page: Any) -> None:
@@ -346,6 +276,10 @@ def test_hostile_texts_stay_text(page: Any) -> None:
     _type(page, "j")
     assert HOSTILE[0] in page.locator("article:visible .panel").text_content()
     assert page.locator("main img, marquee, article a, article script").count() == 0
+    report = page.locator("details.report")
+    report.locator("summary").press("Enter")
+    assert "[link](https://example.org)" in report.inner_text()
+    assert report.locator("a, img, script").count() == 0
     assert page.title() == "Review of mine · PragWorld"
 
 
@@ -358,94 +292,50 @@ def test_decisions_outlive_more_documents_but_not_other_texts(page: Any, folder:
     write_page(documents[:4])
     _sign(page, "Ann")
     _type(page, "y", "j", "n")
-    assert _progress(page) == "document 2 of 2, 2 decided"
+    assert _shown(page, "progress") == "document 2 of 2, 2 decided"
     write_page(documents)
-    assert _progress(page) == "document 2 of 4, 2 decided"
+    assert _shown(page, "progress") == "document 2 of 4, 2 decided"
     documents[3] = documents[3].model_copy(update={"context": "Ann: Hi.\nBen: Hi."})
     write_page(documents)
-    assert _progress(page) == "document 2 of 4, 1 decided"
-    (decision,) = _read(_saved(page, folder)).decisions
-    assert (decision.conversation, decision.variant, decision.decision) == (0, 1, "yes")
+    assert _shown(page, "progress") == "document 2 of 4, 1 decided"
+    (decided,) = _decided(_saved(page, folder)).items()
+    assert (decided[0], decided[1].decision) == ((0, 1), "yes")
 
 
 @_ON_PHONE_AND_DESK
 def test_nothing_on_the_page_is_inaccessible(page: Any) -> None:
+    page.locator("details.report summary").press("Enter")
+    assert fits(page)
+    page.locator("[name=reviewer]").focus()
     _sign(page, "Ann")
     _type(page, "y")
     assert not accessibility_problems(page)
     _type(page, "?")
+    assert page.get_by_role("dialog").is_visible()
     assert not accessibility_problems(page)
 
 
-# Decisions ----------------------------------------------------------------------------------------
+def test_the_last_decision_about_a_document_counts(folder: Path, tmp_path: Path) -> None:
+    digests = [document.digest for document in _documents()]
 
-_DIGESTS = {(document.conversation, document.variant): document.digest for document in _documents()}
-_PLACES = [
-    (document.conversation, document.variant)
-    for document in _documents()
-    if label_documents([document], {})[0].label.is_in_review
-]
-
-
-def _file(reviewer: str, verdicts: Mapping[tuple[int, int], str]) -> dict[str, Any]:
-    decisions = [
-        {
-            "conversation": place[0],
-            "variant": place[1],
-            "digest": _DIGESTS.get(place, ""),
-            "decision": verdict,
-            "note": "",
+    def apply(reviewer: str, **rows: int) -> dict[int, tuple[str, str]]:
+        decisions = [
+            {"conversation": 0, "variant": 0, "digest": digests[row], "decision": verdict}
+            for verdict, row in rows.items()
+        ]
+        path = tmp_path / "decisions.json"
+        path.write_text(json.dumps({"version": 1, "reviewer": reviewer, "decisions": decisions}))
+        main(["review", str(folder), "--apply", str(path)])
+        return {
+            digests.index(digest): (decision.decision, decision.reviewer)
+            for digest, decision in read_decisions(folder).items()
         }
-        for place, verdict in verdicts.items()
-    ]
-    return {"version": 1, "reviewer": reviewer, "decisions": decisions}
 
-
-def _write(path: Path, content: object) -> Path:
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
-
-
-@given(st.sampled_from(get_args(Verdict)))
-def test_a_decision_makes_the_label(verdict: Verdict) -> None:
-    for document in _documents():
-        decision = Decision(
-            conversation=0, variant=0, digest=document.digest, decision=verdict, reviewer="Ann"
-        )
-        ((_, label),) = label_documents([document], {document.digest: decision})
-        assert (
-            label
-            == {
-                "yes": ("yes", "entailed", "", "Ann"),
-                "no": ("no", "excluded", "", "Ann"),
-                "undetermined": ("no", "undetermined", "", "Ann"),
-                "reject": (None, None, REJECTED, "Ann"),
-            }[verdict]
-        )
-        assert not label.is_in_review
-
-
-def test_the_last_decision_about_a_document_counts(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ann = _write(tmp_path / "ann.json", _file("Ann", {(0, 1): "yes", (1, 1): "reject"}))
-    ben = _write(tmp_path / "ben.json", _file(" Ben  B. ", {(0, 1): "no", (2, 0): "yes"}))
-    main(["review", str(folder), "--apply", str(ann), str(ben)])
-    assert "1 document in review" in capsys.readouterr().out
-    decisions = read_decisions(folder)
-    assert {(each.conversation, each.variant): each.reviewer for each in decisions.values()} == {
-        (0, 1): "Ben B.",
-        (1, 1): "Ann",
-        (2, 0): "Ben B.",
-    }
-    assert decisions[_DIGESTS[0, 1]].decision == "no"
-    before = (folder / DECISIONS).read_bytes()
-    main(["review", str(folder), "--apply", str(ben)])
-    assert (folder / DECISIONS).read_bytes() == before
-    main(["review", str(folder), "--apply", str(ann)])
-    assert read_decisions(folder)[_DIGESTS[0, 1]].decision == "yes"
+    apply("Ann", yes=1, reject=3)
+    of_both = {3: ("reject", "Ann"), 4: ("undetermined", "Ben B.")}
+    assert apply(" Ben  B. ", no=1, undetermined=4) == {1: ("no", "Ben B."), **of_both}
+    assert apply("Ann", yes=1) == {1: ("yes", "Ann"), **of_both}
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     main(["review", str(folder)])  # makes the same files of the same votes and decisions
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
-    report = (folder / "report.md").read_text()
-    assert "1 were rejected in review. Reviewers decided about 3." in report
+    assert "1 were rejected in review. Reviewers decided about 3." in files["report.md"].decode()

@@ -1,12 +1,10 @@
-"""Stages 1 to 4: prompts, entities, conversations, alterations and questions."""
+"""What models are asked for: entities, conversations, alterations, questions and votes."""
 
 import asyncio
-import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil, floor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,23 +14,23 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pragworld_tasks.authoring.checks import (
-    MOST_SHARED,
     LineEdit,
     accept_entities,
     find_edit_problem,
     find_question_problem,
     shared_part,
-    speakers_of,
     word_grams,
 )
+from pragworld_tasks.authoring.labels import poll
 from pragworld_tasks.authoring.question_templates import template_question
 from pragworld_tasks.authoring.stages import (
+    NO_ENTITIES,
     Asker,
     AuthoredConversation,
     EntityLists,
-    Kind,
     Seed,
     Triplet,
+    VotedDocument,
     read_prompts,
 )
 from pragworld_tasks.authoring.writing import (
@@ -72,36 +70,15 @@ def dropped_by(asking: Asker) -> list[str]:
     return [record.reason for record in asking.dropped]
 
 
-def conversation(
-    context: str,
-    agents: Sequence[str] = (),
-    objects: Sequence[str] = (),
-    locations: Sequence[str] = (),
-    number: int = 0,
-    kind: Kind = "general",
-) -> AuthoredConversation:
+def conversation(context: str, **lists: tuple[str, ...]) -> AuthoredConversation:
     """A conversation around two triplets, of the first two entities of each kind."""
+    entities = NO_ENTITIES.model_copy(update=lists)
+    kinds = (entities.agents, entities.objects, entities.locations)
     first, second = (
-        Triplet(*(names[place] if names[place:] else "" for names in (agents, objects, locations)))
-        for place in (0, 1)
+        Triplet(*("".join(names[place : place + 1]) for names in kinds)) for place in (0, 1)
     )
-    entities = EntityLists(agents=tuple(agents), objects=tuple(objects), locations=tuple(locations))
-    return AuthoredConversation(number, kind, (first, second), entities, context)
+    return AuthoredConversation(0, "general", (first, second), entities, context)
 
-
-# Prompts ------------------------------------------------------------------------------------------
-
-
-def test_a_prompt_of_the_users_replaces_a_message_of_ours(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.toml"
-    path.write_text("[label]\nsystem = 'Say {{\"answer\"}} in JSON.'\n")
-    ours, theirs = read_prompts(), read_prompts(path)
-    assert {name for name in ours if ours[name] != theirs[name]} == {"label"}
-    assert theirs["label"].user == ours["label"].user
-    assert theirs["label"].system.format() == 'Say {"answer"} in JSON.'
-
-
-# Entities -----------------------------------------------------------------------------------------
 
 SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
 HOUSE = EntityLists(
@@ -109,10 +86,6 @@ HOUSE = EntityLists(
     objects=("plums", "pears"),
     locations=("attic", "hall", "kitchen"),
 )
-
-
-def test_speakers_have_labels_with_and_without_numbers() -> None:
-    assert speakers_of("1: Ann: Hi\n2: Dr. Lee: Hello: you\nAnn: Bye") == ("Ann", "Dr. Lee")
 
 
 def test_entities_that_are_accepted_can_be_altered() -> None:
@@ -158,8 +131,6 @@ def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
         assert {name, other} <= {*names}
 
 
-# Conversations ------------------------------------------------------------------------------------
-
 TEXTS = (
     "Where are the {0[1]}?",
     "{0[0]} left them in the {0[2]}.",
@@ -203,25 +174,16 @@ def test_a_conversation_lists_the_entities_that_occur_those_of_its_triplets_firs
         (TEXTS, ""),
         (TEXTS[:5], ""),
         (TEXTS[:3], "its length is not within a third of --turns"),
-        ((*TEXTS, *TEXTS[:4]), "its length is not within a third of --turns"),
         ((*TEXTS[:5], " "), "a turn is empty or far too long"),
         ((*TEXTS[:5], "I am not sure. " * 40), "a turn is empty or far too long"),
-        ((*TEXTS[:5], "I'm \x1b[31mnot sure."), "a turn holds control characters"),
         ((*TEXTS[:5], "I'm \u202eerus ton\u202c."), "a turn holds control characters"),
-        (
-            [text.replace("1[0]", "0[0]") for text in TEXTS],
-            "an entity of its triplets does not occur",
-        ),
+        ([text.replace("1[0]", "0[0]") for text in TEXTS], "an entity of its triplets does not occur"),
         ((*TEXTS[:5], "The answer is yes."), "it speaks of answers or of the task"),
         ((*TEXTS[:5], "Ask Owen in the kitchen."), ""),
-        (
-            (*TEXTS[:5], "But Zebulon may know."),
-            "it names somebody or something that it was not given",
-        ),
+        ((*TEXTS[:5], "But Zebulon may know."), "it names somebody or something that it was not given"),
         ((*TEXTS[:5], 'He said "Yes, on TV, in English", didn\'t he?'), ""),
-        ((*TEXTS[:5], "Will it rain? Don't ask, I'm busy, and I'll know."), ""),
     ],
-)
+)  # fmt: skip
 def test_what_a_conversation_may_not_do(texts: Sequence[str], rule: str) -> None:
     made, broken = written(texts, ("Ann", "Ben"))
     assert broken == rule
@@ -236,11 +198,6 @@ def test_likeness_is_the_share_of_word_sequences() -> None:
     second = "Ben: " + " ".join(words[20:60])  # 17 of its 37 sequences are in the first
     assert shared_part(word_grams(second), word_grams(first)) == pytest.approx(17 / 37)
     assert shared_part(word_grams(first), word_grams(first.replace("Ann", "Eve"))) == 1
-    random.Random(0).shuffle(words)
-    assert shared_part(word_grams(" ".join(words)), word_grams(first)) < MOST_SHARED
-
-
-# Alterations --------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 30), st.integers(0, 10**6))
@@ -270,18 +227,17 @@ def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
 
 def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> None:
     line = "Ben: I never saw him."
-    plain = conversation(f"Ann: Where is Noah?\n{line}", ["Noah"])
+    plain = conversation(f"Ann: Where is Noah?\n{line}", agents=("Noah",))
 
     def reply(request: Request) -> dict[str, Any]:
         return {"edits": [{"line": 2, "old": line, "new": line.replace("never ", "")}]}
 
     asking, asked = asker(reply)
     variants = asyncio.run(alter_conversation(asking, plain, 7))
-    requests = " ".join(
-        re.findall("Make this alteration: (.*?)[.]", "".join(r.user for r in asked))
-    )
+    requests = " ".join(request.user for request in asked)
+    assert "Make this alteration: Negation" in requests
     for name in ("Quanti", "Logical", "Variable Swap", "Injecting"):
-        assert name not in requests
+        assert f"Make this alteration: {name}" not in requests
     assert len({variant.context for variant in variants}) == len(variants) > 1
 
 
@@ -290,9 +246,9 @@ HALL = conversation(
     "Ben: Noah took two of the cups and the plates, and he left them in the hall.\n"
     "Ann: Is Zoe's lamp in the attic?\n"
     "Ben: All of the lamps are there. Zoe was not in the hall.",
-    ["Noah", "Zoe"],
-    ["cups", "lamps", "plates"],
-    ["hall", "attic"],
+    agents=("Noah", "Zoe"),
+    objects=("cups", "lamps", "plates"),
+    locations=("hall", "attic"),
 )
 
 
@@ -306,6 +262,7 @@ def edit_problem(name: str, changes: list[tuple[int, str, str]]) -> str:
     return problem[0] if problem else ""
 
 
+EXCHANGE = "not just two entities of one kind are exchanged"
 ONE_WORD = "more or less than one word of the alteration's kind changes"
 
 
@@ -321,31 +278,20 @@ ONE_WORD = "more or less than one word of the alteration's kind changes"
         ("Variable Swap", [(2, "Noah", "Zoe"), (3, "Zoe's", "Noah's"), (4, "Zoe was", "Noah was")], ""),
         ("Negation", [], "the model alters nothing"),
         ("Negation", [(5, "not", "now")], "the edited line is not as in the conversation"),
-        ("Negation", [(0, "not", "now")], "the edited line is not as in the conversation"),
         ("Negation", [(4, "was not", "was"), (1, "Are", "Aren't")], "more than one line is edited"),
-        ("Negation", [(4, "was", "was")], "the edited line is the same or far longer"),
         ("Negation", [(4, "hall.", "hall" + " and hums" * 40)], "the edited line is the same or far longer"),
         ("Negation", [(4, "was not in", "was not really in")], ONE_WORD),
-        ("Negation", [(4, "Zoe was not", "Noah was")], ONE_WORD),
         ("Negation", [(2, "Noah took", "Noel did not take")], ONE_WORD),
         ("Negation", [(4, "Ben: ", "Ann: ")], "the speaker's label changes"),
         ("Negation", [(4, "was not in the hall.", "was\nthere.")],
          "the edited line is not one line, or holds control characters"),
-        ("Quantity Change", [(2, "two", "\x08five")],
-         "the edited line is not one line, or holds control characters"),
         ("Quantity Change", [(2, "two of", "some of")], ONE_WORD),
-        ("Quantity Change", [(2, "two of the cups", "five of the bowls")], ONE_WORD),
         ("Quantifier Change", [(4, "All of the lamps", "Some of the cups")], ONE_WORD),
         ("Logical Connective Change", [(2, "cups and", "cups, not")], ONE_WORD),
-        ("Variable Substitution", [(2, "in the hall", "in the planetarium")],
-         "not just two entities of one kind are exchanged"),
-        ("Variable Substitution", [(2, "Noah", "Zoe"), (4, "Zoe", "Noah")],
-         "not just two entities of one kind are exchanged"),
-        ("Variable Swap", [(2, "Noah", "Zoe")], "not just two entities of one kind are exchanged"),
-        ("Variable Swap", [(2, "Noah", "cups"), (1, "cups", "Noah")],
-         "not just two entities of one kind are exchanged"),
-        ("Variable Substitution", [(2, "Noah took", "Zoe and I took")],
-         "not just two entities of one kind are exchanged"),
+        ("Variable Substitution", [(2, "in the hall", "in the planetarium")], EXCHANGE),
+        ("Variable Substitution", [(2, "Noah", "Zoe"), (4, "Zoe", "Noah")], EXCHANGE),
+        ("Variable Swap", [(2, "Noah", "Zoe")], EXCHANGE),
+        ("Variable Substitution", [(2, "Noah took", "Zoe and I took")], EXCHANGE),
     ],
 )  # fmt: skip
 def test_edits_make_their_alteration_and_nothing_else(
@@ -354,16 +300,14 @@ def test_edits_make_their_alteration_and_nothing_else(
     assert edit_problem(name, changes) == rule
 
 
-# Questions ----------------------------------------------------------------------------------------
-
 SHED = conversation(
     "Ann: Did Noah put the lamp on the shelf?\n"
     "Ben: Yes, the lamp is on the shelf. Zoe put three pears in the shed.\n"
     "Ann: And the rice?\n"
     "Ben: Zoe put the rice in Berlin, and the pear trees stay.",
-    ["Noah", "Zoe"],
-    ["lamp", "pears", "rice"],
-    ["shelf", "shed", "Berlin"],
+    agents=("Noah", "Zoe"),
+    objects=("lamp", "pears", "rice"),
+    locations=("shelf", "shed", "Berlin"),
 )
 
 
@@ -405,10 +349,8 @@ def test_templates_are_grammatical_and_cross_triplets(
         ("Isn't anyone else than Noah to blame for it?", ""),
         ("Did Noah's cups leave the attic on Monday?", ""),
         ("Where is Zoe?", "it is not a question of yes or no"),
-        ("Zoe was in the hall?", "it is not a question of yes or no"),
         ("Was Zoe in the hall or in the attic?", "it is not a question of yes or no"),
         ("Was Zoe in the hall", "it is not one short question"),
-        ("Was Zoe in the hall? Was Noah?", "it is not one short question"),
         ("Was Zoe in the\x1b[2J hall?", "it holds control characters"),
         ("are  the cups in the hall ?", "the conversation asks it already"),
         ("Was Zebulon in the hall?", "it names somebody whom the conversation does not"),
@@ -418,21 +360,44 @@ def test_what_a_question_may_not_do(question: str, rule: str) -> None:
     assert (find_question_problem(HALL.context, question) or ("",))[0] == rule
 
 
-@pytest.mark.parametrize(
-    "text", ["Does Ann know about the pears?", "Did you see Xerxes put the pears away?", None]
-)
+@pytest.mark.parametrize("text", ["Does Ann know about the pears?", "Did you see Xerxes?", None])
 def test_a_question_comes_from_the_model_or_a_template_and_one_replaces_the_other(
     text: str | None,
 ) -> None:
     sources: Counter[str] = Counter()
+    fails = text is None or "Xerxes" in text
     for number in range(32):
         of = AuthoredConversation(number, "general", SHED.triplets, SHED.entities, SHED.context)
         asking, asked = asker(lambda request: {"question": text} if text else None)
         question = asyncio.run(ask_question(asking, of))
-        fails = text is None or "Xerxes" in text
         assert len(asking.dropped) == (len(asked) if fails else 0)
         assert len(asked) <= 1
         assert not fails or question != text
         sources["model" if question == text else "template" if question else "none"] += 1
     assert sources["template"] >= 10
-    assert (sources["model"] == 0) == (text is None or "Xerxes" in text)
+    assert (sources["model"] == 0) == fails
+
+
+def test_each_member_votes_or_abstains_with_the_reason() -> None:
+    context = "Alice: Where is the {tea}?\nBob: It is in the hall."
+    yes = {"answer": " Yes", "quote": "bob: it is in the hall"}
+    members: list[tuple[str, dict[str, Any] | None, str | None, str]] = [
+        ("reader", yes, "yes", ""),
+        ("reader", yes, "yes", ""),
+        ("doubter", {"answer": "undetermined", "quote": ""}, "undetermined", ""),
+        ("inventor", {"answer": "no", "quote": "I sold the tea"}, None,
+         "the quoted utterance does not occur in the conversation"),
+        ("mute", {"answer": "no", "quote": " "}, None, "it answers no and quotes nothing"),
+        ("broken", None, None, "there is no reply (the server is silent)"),
+    ]  # fmt: skip
+    replies = {name: reply for name, reply, *_ in members}
+    asking, asked = asker(lambda request: replies[request.model])
+    document = VotedDocument(
+        conversation=0, variant=0, alteration=None, context=context, question="Is it?"
+    )
+    votes = asyncio.run(poll(asking, [name for name, *_ in members], document)).votes
+    assert [(vote.model, vote.answer, vote.problem) for vote in votes] == [
+        (name, answer, problem) for name, _, answer, problem in members
+    ]
+    assert len({request.key for request in asked}) == len(members)  # two samples are two requests
+    assert context in asked[0].user
