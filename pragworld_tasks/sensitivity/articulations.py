@@ -117,7 +117,7 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
     parts, right = [], []  # a row for each group
     for of_group in _whole_groups(items):
         yes = np.reshape([item.yes for item in of_group], (-1, WORDINGS)).T
-        found = entropy_components(np.stack([yes, 1 - yes], axis=-1), np.ones_like(yes))
+        found = entropy_components(np.stack([yes, 1 - yes], axis=-1))
         shares = np.nan_to_num([found.ps, found.as_, found.mu])  # NaN where the entropy is 0
         parts.append(shares * found.variance)
         right.append(np.reshape([item.right for item in of_group], (-1, WORDINGS)))

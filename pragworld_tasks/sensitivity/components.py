@@ -244,27 +244,20 @@ def articulation_floor(cells: Cells) -> Floats:
     return np.asarray((noise * (1 - 1 / there.sum(axis=-2))).mean(axis=-1))
 
 
-def entropy_components(distribution: ArrayLike, there: ArrayLike) -> Components:
+def entropy_components(distribution: ArrayLike) -> Components:
     """Decompose the entropy of outcomes without an order (appendix A).
 
     PS = I(I;v) / H(v), AS = E_I I(p;v|I) / H(v), MU = E H(v|p) / H(v). With a model's own
-    probabilities these are exact; with counts of n responses, AS is too large by about
-    (outcomes - 1) / 2n nats a prompt.
+    probabilities these are exact.
 
     Args:
-        distribution: [..., paraphrases, intents, outcomes] probabilities, or counts of responses.
-        there: [..., paraphrases, intents] whether the prompt was given to the model.
+        distribution: [..., paraphrases, intents, outcomes] probabilities.
     """
-    there = np.asarray(there, dtype=np.bool_)
-    weight = _weights(there)
     distribution = np.asarray(distribution, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        distribution = distribution / distribution.sum(axis=-1, keepdims=True)
-    distribution = np.where(there[..., None], distribution, 0.0)
-    of_intent = (weight[..., None] * distribution).sum(axis=-3)
+    of_intent = distribution.mean(axis=-3)
     overall = _entropy(of_intent.mean(axis=-2))
     given_intent = _entropy(of_intent).mean(axis=-1)
-    given_prompt = (weight * _entropy(distribution)).sum(axis=-2).mean(axis=-1)
+    given_prompt = _entropy(distribution).mean(axis=(-2, -1))
     return _shares(overall - given_intent, given_intent - given_prompt, given_prompt)
 
 

@@ -1,7 +1,7 @@
 """Decomposition against definitions worked out by hand, textbook formulas and simulation."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from fractions import Fraction
 from statistics import mean, pvariance
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import f_oneway
 
 from pragworld_tasks.evaluation.metrics import Floats, Ints
@@ -206,57 +205,8 @@ def test_the_floor_is_the_articulation_published_where_there_is_none() -> None:
 # Entropy ------------------------------------------------------------------------------------------
 
 
-def distributions(seed: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return distributions with impossible outcomes, and which prompts exist, at least one each."""
-    generator = np.random.default_rng(seed)
-    shape = generator.integers(1, 5, size=3)
-    weights = generator.random(shape) * (generator.random(shape) < 0.7)
-    weights[..., 0] += 1e-3
-    there = generator.random(shape[:2]) < 0.7
-    there[0] = True
-    return weights / weights.sum(axis=-1, keepdims=True), there
-
-
-def entropy_by_hand(distribution: Floats, there: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """Return H(v); I(I;v), I(p;v|I) and H(v|p), as sums over the joint distribution."""
-    paraphrases, intents, outcomes = distribution.shape
-    joint: dict[tuple[int, int, int], float] = {
-        (i, p, v): distribution[p, i, v] / there[:, i].sum() / intents
-        for i in range(intents)
-        for p in range(paraphrases)
-        for v in range(outcomes)
-        if there[p, i] and distribution[p, i, v]
-    }
-
-    def margin(*kept: int) -> Counter[tuple[int, ...]]:
-        total: Counter[tuple[int, ...]] = Counter()
-        for key, probability in joint.items():
-            total[tuple(key[one] for one in kept)] += probability  # type: ignore[assignment]
-        return total
-
-    of_i, of_v, of_ip, of_iv = margin(0), margin(2), margin(0, 1), margin(0, 2)
-    purpose = sum(q * math.log(q / (of_i[i,] * of_v[v,])) for (i, v), q in of_iv.items())
-    articulation = sum(
-        q * math.log(q * of_i[i,] / (of_ip[i, p] * of_iv[i, v])) for (i, p, v), q in joint.items()
-    )
-    chance = sum(-q * math.log(q / of_ip[i, p]) for (i, p, _), q in joint.items())
-    whole = sum(-q * math.log(q) for q in of_v.values())
-    return whole, np.array([purpose, articulation, chance])
-
-
-@given(st.integers(0, 10_000))
-def test_entropies_against_mutual_information_summed_by_hand(seed: int) -> None:
-    distribution, there = distributions(seed)
-    whole, expected = entropy_by_hand(distribution, there)
-    found = entropy_components(distribution, there)
-    assert found.variance == pytest.approx(whole)
-    if whole > 1e-9:
-        assert shares(found) == pytest.approx(expected / whole)
-        assert shares(found).sum() == pytest.approx(1)
-
-
 def test_certain_and_equal_answers_have_no_entropy() -> None:
-    found = entropy_components([[[0, 1]] * 3] * 49, np.ones((49, 3)))
+    found = entropy_components([[[0, 1]] * 3] * 49)
     assert found.variance == 0
     assert np.isnan(shares(found)).all()
 
