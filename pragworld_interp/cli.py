@@ -285,7 +285,7 @@ def _add_engine(add: Callable[..., object]) -> None:
 def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
-    _check_out(options.out, options.overwrite, [options.documents] if options.documents else [])
+    check_output(options.out, options.overwrite, [options.documents] if options.documents else [])
     documents, generator = _documents(options)
     if getattr(options, "row", None) is None:
         documents = _limited(documents, options.limit)
@@ -332,15 +332,6 @@ def _needs_packages(subject: str) -> Iterator[None]:
         raise InputError(f"{subject} {package}: pip install 'pragworld[interp]'") from error
 
 
-def _check_out(out: Path, overwrite: bool, inputs: Sequence[Path] = ()) -> None:
-    """Refuse a report that exists or could not be written; its folders may be missing."""
-    try:
-        missing = [folder for folder in out.absolute().parents if not folder.exists()]
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror}; choose another path") from error
-    check_output(missing[-1] if missing else out, overwrite or bool(missing), inputs)
-
-
 # Figures and comparisons --------------------------------------------------------------------------
 
 
@@ -372,7 +363,7 @@ def _add_plot(commands: Commands) -> None:
 def _plot(options: argparse.Namespace) -> None:
     from pragworld_tasks.layers import ablation_report, patching_report
 
-    _check_out(options.out, overwrite=True)
+    check_output(options.out, overwrite=True)
     schemas = [schema_of(path) for path in options.files]
     if TOKENS in schemas:
         _plot_trace(options)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import refusing, write_whole
+from pragworld_tasks.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,8 +71,6 @@ def figure_file(path: str | Path | None, width: float, height: float) -> Iterato
         vars(figure)["_repr_png_"] = partial(_rendered, figure, ".png")
         yield figure
     if file:
-        with refusing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, _rendered(figure, file.suffix.lower()))
 
 

@@ -123,8 +123,8 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a file that could not be written, before the work whose result it will hold.
 
-    Not even with `overwrite` may it replace what the work reads (`inputs`): a model's answers may
-    exist nowhere else.
+    Its folders may be missing. What the work reads (`inputs`) may not be replaced, not even with
+    `overwrite`: a model's answers may exist nowhere else.
 
     Raises:
         InputError: The file exists or is an input, or it cannot be written.
@@ -138,9 +138,10 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
             raise InputError(
                 f"{path}: an input of this command, which would be lost; use another name"
             )
-        partial = _partial_of(path)
-        partial.touch()
-        partial.unlink()
+        folder = next(folder for folder in path.resolve().parents if folder.exists())
+        probe = folder / f".{os.getpid()}.partial"
+        probe.touch()
+        probe.unlink()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -158,11 +159,13 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    partial = _partial_of(path)
     with refusing(path):
+        place = path.resolve()  # so that a symbolic link stays one
+        partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+        place.parent.mkdir(parents=True, exist_ok=True)
         try:
             partial.write_bytes(content)
-            partial.replace(path.resolve())  # so that a symbolic link stays one
+            partial.replace(place)
         finally:
             partial.unlink(missing_ok=True)
 
@@ -175,9 +178,3 @@ def refusing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: {reason}; choose a file that can be written") from error
-
-
-def _partial_of(path: Path) -> Path:
-    """Return where this process writes a file before it renames it."""
-    place = path.resolve()
-    return place.with_name(f".{place.name}.{os.getpid()}.partial")

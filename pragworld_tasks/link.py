@@ -73,7 +73,7 @@ def link() -> str:
     """Link the tasks into the installed lm-eval, in place of older links, and return a report.
 
     Raises:
-        InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
+        InputError: lm-eval's folder cannot be written, or holds other files of these names.
     """
     unlink()
     folder, paths = _linked_folder(), task_files()
@@ -92,7 +92,7 @@ def unlink() -> str:
     """Remove the links and return a report; files that somebody else placed there stay.
 
     Raises:
-        InputError: lm-eval is not installed, or its folder cannot be written.
+        InputError: lm-eval's folder cannot be written.
     """
     folder = _linked_folder()
     links = _links(folder)
@@ -107,10 +107,8 @@ def unlink() -> str:
 def _linked_folder() -> Path:
     """Return the folder of the links inside the installed lm-eval; it need not exist yet."""
     spec = importlib.util.find_spec("lm_eval")  # importing lm_eval takes a second
-    if not spec or not spec.submodule_search_locations:
-        raise InputError(
-            "lm-eval is not installed in this environment; install it with `pip install lm_eval`"
-        )
+    assert spec
+    assert spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0], "tasks", "pragworld")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pragworld_tasks.data.readers import read_table
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import Where, check_output, read_json_lines, refusing, write_whole
+from pragworld_tasks.files import Where, check_output, read_json_lines, write_whole
 
 Records = Iterable[Mapping[str, Any]]
 
@@ -32,8 +32,6 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
     writers = {".csv": _to_csv, ".jsonl": _to_json_lines, ".parquet": _to_parquet}
     if target.suffix not in writers:
         raise InputError(f"{target}: unknown format; end the name in .csv, .jsonl or .parquet")
-    with refusing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
     check_output(target, overwrite)
     rows = list(records)
     write_whole(target, writers[target.suffix](rows))

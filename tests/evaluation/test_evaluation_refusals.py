@@ -115,7 +115,7 @@ FILES_HERE: dict[str, str] = {
         ("plain.jsonl --split manual --documents x", "--documents: not for the split manual"),
         ("plain.jsonl --split own --metadata {}", "--metadata: it makes no documents of the spl"),
         ("plain.jsonl --json here.json", "here.json exists; pass --overwrite"),
-        ("plain.jsonl --items no/x.csv", "No such file or directory; choose a file that can be"),
+        ("plain.jsonl --items no.json/x.csv", "x.csv: Not a directory; choose a file that can be"),
     ],
 )
 def test_the_command_score(

@@ -143,10 +143,10 @@ def test_a_model_that_overflows_is_refused_with_its_layer(
     ("out", "message"),
     [
         ("file/results", r"file/results: Not a directory; choose a file that can be written$"),
-        ("file/deeper/results", r"file/deeper: Not a directory; choose a file that can be written"),
+        ("file/deeper/results", r"results: Not a directory; choose a file that can be written$"),
         ("there", "there: Is a directory; choose a file that can be written$"),
         ("x" * 300, "File name too long; choose a file that can be written$"),
-        (f"{'x' * 300}/results", "File name too long; choose another path$"),
+        (f"{'x' * 300}/results", "File name too long; choose a file that can be written$"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_loaded(
@@ -167,7 +167,6 @@ def test_data_that_is_nowhere_is_refused_with_what_to_do(
     refusal = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
     assert refusal.startswith("split 'manual' is not on this machine and ")
     assert "Set PRAGWORLD_DATA to a clone of" in refusal
-    assert "run `pragworld-tasks data fetch manual`" in refusal
 
 
 def test_where_nothing_is_altered_there_is_nothing_to_patch(

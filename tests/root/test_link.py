@@ -67,14 +67,6 @@ def test_older_links_are_replaced_and_what_somebody_else_placed_there_stays(task
         link()
 
 
-def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(
-        InputError, match="lm-eval is not installed in this environment; install it with"
-    ):
-        link()
-
-
 def test_the_pages_name_every_task_and_tag() -> None:
     pages = [ROOT / "docs" / name for name in ("evaluate.md", "sensitivity.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
