@@ -12,7 +12,7 @@ from pragworld_tasks.data.documents import Answer, Split
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, is_released
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.files import read_json
 
 _LETTERS: dict[str, Answer | None] = {"y": "yes", "n": "no", "-": None}
@@ -56,11 +56,11 @@ def published_answers(model: str, split: Split = "manual") -> Predictions:
         )
     with as_file(_FOLDER / split / f"{model}.json") as path:
         content = read_json(path)
+    ours, released = (
+        [_LETTERS[letter] for letter in content[field]] for field in ("answers", "answers_released")
+    )
     return Predictions(
-        [_LETTERS[letter] for letter in content["answers"]],
-        [_LETTERS[letter] for letter in content["answers_released"]],
-        content["documents_digest"],
-        texts_digest=FILES[split].texts_digest,
+        _records(ours, released), content["documents_digest"], FILES[split].texts_digest
     )
 
 
@@ -81,4 +81,11 @@ def reading_answers(reading: str) -> Predictions:
         for row in label_readings()
     ]
     file = FILES["manual"]
-    return Predictions(answers, answers, file.digest, texts_digest=file.texts_digest)
+    return Predictions(_records(answers, answers), file.digest, file.texts_digest)
+
+
+def _records(ours: list[Answer | None], released: list[Answer | None]) -> list[AnswerRecord]:
+    return [
+        AnswerRecord(row=row, answer=answer, released=by_released)
+        for row, (answer, by_released) in enumerate(zip(ours, released, strict=True))
+    ]

@@ -16,12 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pragworld_tasks.data.documents import (
-    Answer,
-    AskedTexts,
-    Document,
-    texts_digest,
-)
+from pragworld_tasks.data.documents import Answer, AskedTexts, Document, texts_digest
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
@@ -69,62 +64,40 @@ class AnswerRecord(BaseModel):
 
 @dataclass(frozen=True)
 class Predictions:
-    """The answers that responses give, one for each document; None where none can be read.
+    """The answers to all documents of a split.
 
     Attributes:
-        ours: answers by `read_answer`.
-        released: answers by `read_answer_released`, which the paper's tables rest on.
+        answers: an answer to each document, in the order of the rows.
         documents_digest: the digest of the documents that the responses say they were given to;
             None where they do not say.
-        responses: the responses as text; None for one that an API refused, or for likelihoods.
-        yes: the probabilities of yes among yes and no; None for responses as text.
         texts_digest: the `texts_digest` of the documents that they answer; None where it is not
             known. Only documents with the same texts, in the same order, can be scored by them.
     """
 
-    ours: list[Answer | None]
-    released: list[Answer | None]
+    answers: list[AnswerRecord]
     documents_digest: str | None = None
-    responses: list[str | None] | None = None
-    yes: list[float | None] | None = None
     texts_digest: str | None = None
 
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:
         """Read the answers of responses; None is a response that an API refused to give."""
-        return cls.from_answers([AnswerRecord.of_text(*each) for each in enumerate(responses)])
+        return cls([AnswerRecord.of_text(*numbered) for numbered in enumerate(responses)])
 
-    @classmethod
-    def from_answers(
-        cls,
-        answers: Sequence[AnswerRecord],
-        documents_digest: str | None = None,
-        texts_digest: str | None = None,
-    ) -> Self:
-        """Return answers in the order of the rows, with the digests of their documents."""
-        return cls(
-            [answer.answer for answer in answers],
-            [answer.released for answer in answers],
-            documents_digest,
-            [answer.response for answer in answers],
-            [answer.yes for answer in answers],
-            texts_digest,
-        )
+    @property
+    def ours(self) -> list[Answer | None]:
+        """The answers by `read_answer`; None where none can be read."""
+        return [answer.answer for answer in self.answers]
 
-    def answers(self) -> list[AnswerRecord]:
-        """Return the answers by document."""
-        blank = [None] * len(self.ours)
-        columns = (self.ours, self.released, self.responses or blank, self.yes or blank)
-        return [
-            AnswerRecord(row=row, answer=ours, released=released, response=response, yes=yes)
-            for row, (ours, released, response, yes) in enumerate(zip(*columns, strict=True))
-        ]
+    @property
+    def released(self) -> list[Answer | None]:
+        """The answers by `read_answer_released`, which the paper's tables rest on."""
+        return [answer.released for answer in self.answers]
 
     def check_documents(self, documents: Sequence[Document], name: str = "the run") -> None:
         """Refuse documents that are not as many as were answered, or that have other texts."""
-        if len(self.ours) != len(documents):
+        if len(self.answers) != len(documents):
             raise InputError(
-                f"{name}: {len(self.ours)} responses for {len(documents)} documents; pass a "
+                f"{name}: {len(self.answers)} responses for {len(documents)} documents; pass a "
                 "response for each document, in their order: a whole run on this split, without "
                 "--limit"
             )
@@ -210,7 +183,7 @@ def read_responses(path: Path) -> tuple[Predictions, list[Document] | None]:
     digests = {read.digest for read in ordered}
     asked = [read.asked for read in ordered if read.asked]
     documents = [document for document in asked if isinstance(document, Document)]
-    predictions = Predictions.from_answers(
+    predictions = Predictions(
         [read.answer for read in ordered],
         digests.pop() if len(digests) == 1 else None,
         texts_digest(asked) if len(asked) == len(ordered) else None,

@@ -5,9 +5,7 @@ documents. The metrics are in it for people and other programs. Whoever reads a 
 again from its answers; only `verify` compares.
 """
 
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,9 +18,8 @@ from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.files import read_json
 
-SCHEMA_VERSION: Literal[2] = 2
 RunKind = Literal["lm-eval", "responses", "published", "readings"]
-INTERVALS = f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples"
+_INTERVALS = f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples"
 # The arguments of lm-eval's models that a record keeps: what was loaded and how it computes. All
 # others may hold a secret, an address, or what only one machine knows.
 PUBLIC_ARGUMENTS = {
@@ -34,8 +31,6 @@ PUBLIC_ARGUMENTS = {
     *("think_end_token", "seed", "trust_remote_code"),
     *("ablate", "layers", "replacement"),  # of our `hf-ablated`
 }
-# The arguments that name a model, in the order in which lm-eval looks for them.
-_NAMED_BY = ("delta", "pretrained", "model", "path", "engine")
 _PATH = re.compile(r"(?:[.~/\\]|[A-Za-z]:[/\\]).*", re.DOTALL)
 
 
@@ -47,12 +42,9 @@ class ModelRecord(_Part):
     """The model that answered.
 
     Attributes:
-        name: name on a hub; `./NAME` for one that was loaded from a folder.
+        name, adapter: names on a hub; `./NAME` for what was loaded from a folder.
         revision: the revision that was asked for, or the commit where it is known.
-        adapter: name of the PEFT adapter.
-        dtype, quantization: of the weights, such as `bfloat16` and `4bit`.
         chat_template: whether a chat template was applied; None where it is not known.
-        parameters: number of parameters.
     """
 
     name: str = Field(min_length=1)
@@ -73,11 +65,9 @@ class EnvironmentRecord(_Part):
     """How the model ran.
 
     Attributes:
-        task: the lm-eval task.
         backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
         model_args: those of lm-eval's arguments of the model that are in `PUBLIC_ARGUMENTS`.
         generation: the settings of generation; empty where nothing is generated.
-        system_instruction: the system prompt.
         packages: versions by package.
         date: when the run began (ISO 8601, UTC).
         seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
@@ -109,7 +99,6 @@ class DataRecord(_Part):
         digest: `documents_digest` of all documents in order.
         responses_digest: the same of the documents that the model was given. It differs from
             `digest` where gold answers differ.
-        generator: settings of generated documents.
     """
 
     split: Split
@@ -125,20 +114,17 @@ class RunRecord(_Part):
     """One model on one split: what it answered, and everything that follows from it.
 
     Attributes:
-        source: where the answers come from: lm-eval's results, a file of responses, a released run
-            of the paper, or the readers of the labels.
         intervals: how the intervals were computed.
-        metrics, published: by our scoring and by the released one, as `ScoreReport` has them.
-        breakdowns: accuracy by breakdown, class and gold answer.
+        metrics, published, breakdowns: as `ScoreReport` has them.
         answers: one for each document, in the order of the rows.
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[2] = 2
     source: RunKind
     model: ModelRecord
     environment: EnvironmentRecord = EnvironmentRecord()
     data: DataRecord
-    intervals: str = INTERVALS
+    intervals: str = _INTERVALS
     metrics: dict[str, Share]
     published: dict[str, Share]
     breakdowns: dict[str, dict[str, dict[Answer, Share]]]
@@ -147,17 +133,11 @@ class RunRecord(_Part):
     @property
     def predictions(self) -> Predictions:
         """The answers as `score` takes them."""
-        return Predictions.from_answers(
-            self.answers, self.data.responses_digest, self.data.texts_digest
-        )
+        return Predictions(self.answers, self.data.responses_digest, self.data.texts_digest)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record for JSON; null for what is not defined."""
         return self.model_dump(mode="json")
-
-    def to_bytes(self) -> bytes:
-        """Return the record as a JSON file."""
-        return (json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n").encode()
 
 
 def to_record(
@@ -184,7 +164,7 @@ def to_record(
         metrics=report.metrics,
         published=report.published,
         breakdowns=report.breakdowns,
-        answers=report.predictions.answers(),
+        answers=report.predictions.answers,
     )
 
 
@@ -204,21 +184,6 @@ def read_run_records(path: Path) -> dict[str, RunRecord]:
         raise InputError(f"{path}: not a run record: {first_problem(error)}") from error
 
 
-def model_and_adapter(model_args: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the names of the model and of the PEFT adapter that lm-eval's arguments load."""
-    named = [str(model_args[key]) for key in _NAMED_BY if model_args.get(key)]
-    adapter = model_args.get("peft")
-    return (named[0] if named else None), (str(adapter) if adapter else None)
-
-
-def quantization_of(model_args: Mapping[str, Any]) -> str | None:
-    """Return the quantization that lm-eval's model arguments ask for, or None."""
-    for name in ("4bit", "8bit"):
-        if str(model_args.get(f"load_in_{name}")) == "True":
-            return name
-    return model_args.get("quantization")
-
-
 def public_name(name: str) -> str:
     """Return a name on a hub as it is, and a path as the name of its last folder, `./NAME`.
 
@@ -229,8 +194,3 @@ def public_name(name: str) -> str:
     if not _PATH.fullmatch(name):
         return name
     return "./" + re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-
-
-def is_folder(name: str) -> bool:
-    """Return whether the name of a model in a record says that it was loaded from a folder."""
-    return name.startswith("./")

@@ -32,8 +32,6 @@ from pragworld_tasks.evaluation.run_record import (
     ModelRecord,
     RunKind,
     RunRecord,
-    model_and_adapter,
-    quantization_of,
     read_run_records,
     to_record,
 )
@@ -41,6 +39,8 @@ from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.files import read_json, read_json_lines
 
 RECORD = "record.json"  # in the folder of a submission
+# The arguments that name a model, in the order in which lm-eval looks for them.
+_NAMED_BY = ("delta", "pretrained", "model", "path", "engine")
 _SAMPLES = re.compile(r"(?:samples_)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
 
 
@@ -318,19 +318,30 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
 def _logged_model(results: Mapping[str, Any]) -> ModelRecord:
     """Return the model that was evaluated."""
     config = results["config"]
-    arguments = _arguments(config.get("model_args"))
-    name, adapter = model_and_adapter(arguments)
+    loaded = loaded_model(config.get("model_args"))
     parameters = config.get("model_num_parameters") or 0
     dtype = config.get("model_dtype")
     return ModelRecord(
-        name=str(name or results.get("model_name") or config.get("model")),
+        **loaded
+        | {"name": loaded["name"] or str(results.get("model_name") or config.get("model"))},
         revision=config.get("model_sha") or config.get("model_revision") or None,
-        adapter=adapter,
         dtype=str(dtype).removeprefix("torch.") if dtype else None,
-        quantization=quantization_of(arguments),
         chat_template=results.get("chat_template") is not None,  # "" where a server applies its own
         parameters=parameters if parameters > 0 else None,  # -1: lm-eval can't tell
     )
+
+
+def loaded_model(model_args: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return name, adapter and quantization of the model that lm-eval's arguments load."""
+    arguments = _arguments(model_args)
+    named = [str(arguments[key]) for key in _NAMED_BY if arguments.get(key)]
+    adapter = arguments.get("peft")
+    bits = [bits for bits in ("4bit", "8bit") if str(arguments.get(f"load_in_{bits}")) == "True"]
+    return {
+        "name": named[0] if named else None,
+        "adapter": str(adapter) if adapter else None,
+        "quantization": bits[0] if bits else arguments.get("quantization"),
+    }
 
 
 def _logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRecord:

@@ -22,15 +22,8 @@ from pragworld_tasks.evaluation.responses import (
     read_predictions,
     validated,
 )
-from pragworld_tasks.evaluation.run_record import (
-    RunRecord,
-    is_folder,
-    model_and_adapter,
-    quantization_of,
-    read_run_records,
-    to_record,
-)
-from pragworld_tasks.evaluation.runs import RECORD, task_and_date
+from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records, to_record
+from pragworld_tasks.evaluation.runs import RECORD, loaded_model, task_and_date
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
 from pragworld_tasks.leaderboard.boards import BoardRun
@@ -70,7 +63,7 @@ def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
     if not run.files or run.files[0].suffix != ".jsonl":
         raise InputError(f"{run.name}: no samples of lm-eval; pass the folder that it wrote")
     return {
-        Path(RECORD): run.record.to_bytes(),
+        Path(RECORD): (json.dumps(run.record.to_json(), indent=2, allow_nan=False) + "\n").encode(),
         **{Path(path.name): path.read_bytes() for path in run.files},
     }
 
@@ -89,15 +82,13 @@ def verify(folder: Path) -> BoardRun:
         )
     (record,) = read_run_records(path).values()
     _check_repeatable(record)
-    data, arguments = record.data, record.environment.model_args
+    data = record.data
     generator = data.generator and generator_settings(data.split, data.generator)
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator)
     report = score(documents, read_predictions(samples[0], documents))
-    name, adapter = model_and_adapter(arguments)
-    loaded = {"name": name, "adapter": adapter, "quantization": quantization_of(arguments)}
-    model = record.model.model_copy(update=loaded)
+    model = record.model.model_copy(update=loaded_model(record.environment.model_args))
     computed = to_record(report, model, "lm-eval", record.environment, generator)
     if differences := [*_differences(read_json(path), computed.to_json())]:
         # An answer says more than the metrics that it changes.
@@ -115,11 +106,12 @@ def _check_repeatable(record: RunRecord) -> None:
             f"{record.model.name}: from {record.source}; pass the folder that lm_eval wrote with "
             "--log_samples and --output_path"
         )
-    for name in filter(is_folder, (record.model.name, record.model.adapter or "")):
-        raise InputError(
-            f"{name}: a folder, which nobody else can evaluate; publish the model, and evaluate it "
-            "by its name on the Hub"
-        )
+    for name in (record.model.name, record.model.adapter or ""):
+        if name.startswith("./"):
+            raise InputError(
+                f"{name}: a folder, which nobody else can evaluate; publish the model, and "
+                "evaluate it by its name on the Hub"
+            )
 
 
 def _differences(recorded: Any, computed: Any, place: str = "") -> Iterator[str]:

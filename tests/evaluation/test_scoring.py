@@ -19,14 +19,13 @@ from layer_reports import make_report
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
 from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.published import published_answers
-from pragworld_tasks.evaluation.responses import Predictions, read_predictions
+from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import score
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
@@ -70,9 +69,9 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
     predictions = read_predictions(write_responses(tmp_path / "a.jsonl", samples), MANUAL)
     assert predictions.ours == ["yes"] * 2 + ["no"] * 6 + [None] * 2
     assert predictions.released == predictions.ours
-    assert predictions.yes
-    assert predictions.yes[0] == pytest.approx(1 / (1 + math.exp(-1.5)))
-    assert predictions.yes[-2:] == [0.5, None]
+    yes = [answer.yes for answer in predictions.answers]
+    assert yes[0] == pytest.approx(1 / (1 + math.exp(-1.5)))
+    assert yes[-2:] == [0.5, None]
 
 
 def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
@@ -108,13 +107,13 @@ def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
     report = score(iter(documents), (answer for answer in answers))
     documents.sort(key=lambda document: document.question)
     assert report.acc == 100
-    assert report.predictions.responses == answers
+    assert [answer.response for answer in report.predictions.answers] == answers
     for twin in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
         assert str(twin.metrics) == str(report.metrics)
 
 
 def test_items_against_a_count_by_hand() -> None:
-    gold: list[Answer | None] = [document.answer for document in DOCUMENTS]
+    gold: list[str | None] = [document.answer for document in DOCUMENTS]
     second = DOCUMENTS[1]
     assert second.group == DOCUMENTS[0].group
     one_wrong = [None if row == second.row else answer for row, answer in enumerate(gold)]
@@ -123,9 +122,7 @@ def test_items_against_a_count_by_hand() -> None:
         for document, answer in zip(DOCUMENTS, gold, strict=True)
     ]
     runs = {"all": gold, "one": one_wrong, "group": group_wrong}
-    items = analyze_items(
-        {name: score(DOCUMENTS, Predictions(answers, answers)) for name, answers in runs.items()}
-    )
+    items = analyze_items({name: score(DOCUMENTS, answers) for name, answers in runs.items()})
     by_row = {item.document.row: item for item in items}
     assert (by_row[1].right, by_row[1].only_wrong, by_row[1].breaks_group) == (1, 1, True)
     assert (by_row[0].right, by_row[0].only_wrong, by_row[0].breaks_group) == (2, 0, False)

@@ -11,7 +11,7 @@ from layer_reports import make_documents, make_report, to_yes
 from pragworld_interp import EXAMPLES
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
@@ -47,7 +47,13 @@ def small_board(groups: int = 8) -> Board:
         )
         if name == "sure":
             yes = [0.5 + (random.random() / 2) * (1 if said == "yes" else -1) for said in answers]
-            predictions = Predictions(list(answers), list(answers), yes=list(yes))
+            chosen = zip(answers, yes, strict=True)
+            predictions = Predictions(
+                [
+                    AnswerRecord(row=row, answer=answer, released=answer, yes=probability)
+                    for row, (answer, probability) in enumerate(chosen)
+                ]
+            )
         runs.append(_run(name, documents, predictions))
     (board,) = make_boards(runs)
     return board

@@ -22,7 +22,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.run_record import (
     EnvironmentRecord,
     ModelRecord,
@@ -30,6 +30,7 @@ from pragworld_tasks.evaluation.run_record import (
     to_record,
 )
 from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.files import write_json
 from pragworld_tasks.leaderboard.boards import BoardRun
 from pragworld_tasks.leaderboard.every_eval_ever import RELATIONSHIPS, every_eval_ever_files
 from pragworld_tasks.leaderboard.hub import card_with_results, hub_results
@@ -78,8 +79,8 @@ def submitted(run: BoardRun, *arguments: Any) -> Submission:
 
 def published() -> Submission:
     """A released run: only its answers are known."""
-    answers = to_run().report.predictions
-    known = Predictions(answers.ours, answers.released)
+    answers = to_run().report.predictions.answers
+    known = Predictions([answer.model_copy(update={"response": None}) for answer in answers])
     run = to_run(predictions=known, source="published", model=ModelRecord(name="gpt-3.5-turbo"))
     return submitted(run, "openai/gpt-3.5-turbo", datetime(2025, 11, 17))
 
@@ -88,7 +89,12 @@ def likelier() -> BoardRun:
     """A run that chose the likelier label; at row 2 both are as likely."""
     yes: list[float | None] = [0.5 if row == 2 else (row % 4) / 3 for row in range(len(DOCUMENTS))]
     answers: list[Any] = [None if p == 0.5 else "yes" if p and p > 0.5 else "no" for p in yes]
-    predictions = Predictions(answers, answers, yes=yes)
+    predictions = Predictions(
+        [
+            AnswerRecord(row=row, answer=answer, released=answer, yes=p)
+            for row, (answer, p) in enumerate(zip(answers, yes, strict=True))
+        ]
+    )
     return to_run(predictions=predictions, task="pragworld_manual_mc", generation={})
 
 
@@ -122,7 +128,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a run record in the current folder."""
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     monkeypatch.chdir(tmp_path)
-    Path("record.json").write_bytes(to_run().record.to_bytes())
+    write_json(Path("record.json"), to_run().record.to_json())
     return "record.json"
 
 
