@@ -287,10 +287,8 @@ ONE_WORD = "more or less than one word of the alteration's kind changes"
          "the edited line is not one line, or holds control characters"),
         ("Quantity Change", [(2, "two of", "some of")], ONE_WORD),
         ("Quantifier Change", [(4, "All of the lamps", "Some of the cups")], ONE_WORD),
-        ("Logical Connective Change", [(2, "cups and", "cups, not")], ONE_WORD),
         ("Variable Substitution", [(2, "in the hall", "in the planetarium")], EXCHANGE),
         ("Variable Substitution", [(2, "Noah", "Zoe"), (4, "Zoe", "Noah")], EXCHANGE),
-        ("Variable Swap", [(2, "Noah", "Zoe")], EXCHANGE),
         ("Variable Substitution", [(2, "Noah took", "Zoe and I took")], EXCHANGE),
     ],
 )  # fmt: skip
@@ -349,7 +347,6 @@ def test_templates_are_grammatical_and_cross_triplets(
         ("Isn't anyone else than Noah to blame for it?", ""),
         ("Did Noah's cups leave the attic on Monday?", ""),
         ("Where is Zoe?", "it is not a question of yes or no"),
-        ("Was Zoe in the hall or in the attic?", "it is not a question of yes or no"),
         ("Was Zoe in the hall", "it is not one short question"),
         ("Was Zoe in the\x1b[2J hall?", "it holds control characters"),
         ("are  the cups in the hall ?", "the conversation asks it already"),

@@ -248,17 +248,6 @@ def test_every_share_of_sensitivity_is_that_of_its_report(site: Path) -> None:
             assert row == [mean.model, "", *texts, str(mean.questions)]
 
 
-def test_every_document_is_on_the_page_of_dialogues(board: Board, site: Path) -> None:
-    page = _page(site / "generated-dialogues.html")
-    rows = [int(row) for row in page.xpath("//@data-row")]
-    assert rows == list(range(len(board.documents)))
-    letters = {"yes": "y", "no": "n", None: "-"}
-    for shown, run in zip(_data(page)["runs"], board.runs, strict=True):
-        assert shown["answers"] == "".join(
-            letters[answer] for answer in run.report.predictions.ours
-        )
-
-
 def test_hostile_text_opens_and_closes_no_tag(site: Path) -> None:
     for path in site.glob("*.html"):
         page = _page(path)
