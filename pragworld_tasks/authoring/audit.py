@@ -47,8 +47,12 @@ def audit_report(
     in_review = [
         f"{voted.place}: {label.reason}" for voted, label in labelled if label.is_in_review
     ]
-    votes = [vote for voted, _ in labelled for vote in voted.votes]
-    problems = [(vote.problem.partition(" (")[0], vote.model) for vote in votes if vote.problem]
+    problems = [
+        (vote.problem.partition(" (")[0], vote.model)
+        for voted, _ in labelled
+        for vote in voted.votes
+        if vote.problem
+    ]
     sections = [
         "# Audit\n",
         _summary(labelled, documents),
@@ -56,7 +60,7 @@ def audit_report(
         *_list("What this audit cannot tell", _untold(shortcuts, manual)),
         *_list("In review", in_review),
         *_list("Overlap with the manual split", overlap),
-        *(_balance(name, members) for name, members in classes.items()),
+        *(_balance(*breakdown) for breakdown in classes.items()),
         *_counts("Why members abstained", problems, "member"),
         *_counts(
             "What was dropped (`dropped.jsonl` has the texts)",
@@ -72,6 +76,7 @@ def _summary(labelled: Sequence[LabelledDocument], documents: Sequence[Document]
     agreed = sum(
         len({vote_label(vote) for vote in voted.votes if vote.answer}) == 1 for voted, _ in labelled
     )
+    yes = sum(document.answer == "yes" for document in documents)
     return (
         f"The panel voted on {len(labels)} documents: "
         f"{sum(label.answer is not None for label in labels)} have a label, "
@@ -80,14 +85,14 @@ def _summary(labelled: Sequence[LabelledDocument], documents: Sequence[Document]
         f"decided about {sum(bool(label.reviewer) for label in labels)}. All votes cast agree on "
         f"{_percent(agreed, len(labels))} % of the documents. `documents.jsonl` has "
         f"{len(documents)} documents in {len({document.group for document in documents})} groups, "
-        f"{_percent_of_yes(documents)} % of them yes: those with a label that repeat no other, in "
-        "groups whose original and at least one variant have one.\n"
+        f"{_percent(yes, len(documents))} % of them yes: those with a label that repeat no other, "
+        "in groups whose original and at least one variant have one.\n"
     )
 
 
 def _findings(
     labelled: Sequence[LabelledDocument],
-    classes: dict[str, dict[str, list[Document]]],
+    classes: dict[str, dict[str, list[bool]]],
     shortcuts: Iterable[ShortcutCheck],
     overlap: Sequence[str],
 ) -> Iterator[str]:
@@ -104,11 +109,13 @@ def _findings(
                 f"The words of the {check.texts} alone give {_percent(check.accuracy, 1)} % of the "
                 f"answers (95% interval {low} to {high}); 50 % would be none."
             )
-    for breakdown, members_of in classes.items():
-        for name, members in members_of.items():
-            if _is_uneven(members):
-                share = _percent_of_yes(members)
-                yield f"{share} % of the labels are yes where the {breakdown} is {name}."
+    for breakdown, answers_of in classes.items():
+        for name, answers in answers_of.items():
+            share = sum(answers) / len(answers)
+            if len(answers) >= LEAST_OF_CLASS and not EVEN[0] <= share <= EVEN[1]:
+                yield (
+                    f"{_percent(share, 1)} % of the labels are yes where the {breakdown} is {name}."
+                )
     if overlap:
         yield f"{len(overlap)} conversations overlap with the manual split."
 
@@ -130,37 +137,25 @@ def _untold(shortcuts: Sequence[ShortcutCheck], manual: Sequence[Document] | Non
 # Balance ------------------------------------------------------------------------------------------
 
 
-def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[Document]]]:
-    """Return the documents of each class, by what they are classed by."""
-    breakdowns = {
-        **BREAKDOWNS,
-        "effect": (lambda document: document.effect, ("flip", "invariant")),
-    }
-    classes = {
-        breakdown: {
-            name: members
-            for name in names
-            if (members := [document for document in documents if class_of(document) == name])
-        }
-        for breakdown, (class_of, names) in breakdowns.items()
-    }
-    return {breakdown: members for breakdown, members in classes.items() if members}
+def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[bool]]]:
+    """Return by breakdown and class whether each of its documents is yes."""
+    effects = (lambda document: document.effect, ("flip", "invariant"))
+    classes: dict[str, dict[str, list[bool]]] = {}
+    for breakdown, (class_of, names) in {**BREAKDOWNS, "effect": effects}.items():
+        for name in names:
+            members = [document for document in documents if class_of(document) == name]
+            if members:
+                answers = [document.answer == "yes" for document in members]
+                classes.setdefault(breakdown, {})[name] = answers
+    return classes
 
 
-def _balance(breakdown: str, classes: dict[str, list[Document]]) -> str:
+def _balance(breakdown: str, classes: dict[str, list[bool]]) -> str:
     rows = [
-        [name, str(len(members)), _percent_of_yes(members)] for name, members in classes.items()
+        [name, str(len(answers)), _percent(sum(answers), len(answers))]
+        for name, answers in classes.items()
     ]
     return markdown_table(f"## By {breakdown}", [breakdown, "documents", "% yes"], rows)
-
-
-def _percent_of_yes(documents: Sequence[Document]) -> str:
-    return _percent(sum(document.answer == "yes" for document in documents), len(documents))
-
-
-def _is_uneven(documents: Sequence[Document]) -> bool:
-    yes, size = sum(document.answer == "yes" for document in documents), len(documents)
-    return size >= LEAST_OF_CLASS and not EVEN[0] <= yes / size <= EVEN[1]
 
 
 def _overlap(documents: Iterable[Document], manual: Iterable[Document]) -> Iterator[str]:

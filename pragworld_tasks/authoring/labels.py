@@ -30,16 +30,22 @@ from pragworld_tasks.authoring.stages import (
     Vote,
     VoteAnswer,
     VotedDocument,
+    read_records,
     unanswered,
+    write_records,
 )
 from pragworld_tasks.chat import UnansweredError
 from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.files import read_json, read_json_lines, write_whole
+from pragworld_tasks.files import read_json
 from pragworld_tasks.text import format_count
 
 LEAST_VOTES = 3
-BASES: dict[str, Basis] = {"yes": "entailed", "no": "excluded", "undetermined": "undetermined"}
+BASES: dict[str | None, Basis] = {
+    "yes": "entailed",
+    "no": "excluded",
+    "undetermined": "undetermined",
+}
 DECISIONS = "decisions.jsonl"
 REJECTED = "rejected in review"
 
@@ -63,8 +69,10 @@ class VoteReply(AuthoringRecord):
 
 async def poll(asker: Asker, panel: Sequence[str], document: VotedDocument) -> VotedDocument:
     """Return a document with the votes of all members; a model named twice is sampled twice."""
-    samples = [panel[:place].count(model) for place, model in enumerate(panel)]
-    votes = (_vote(asker, *member, document) for member in zip(panel, samples, strict=True))
+    votes = (
+        _vote(asker, model, panel[:place].count(model), document)
+        for place, model in enumerate(panel)
+    )
     return document.model_copy(update={"votes": tuple(await asyncio.gather(*votes))})
 
 
@@ -80,12 +88,11 @@ async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) 
             question=document.question,
         )
     except UnansweredError as error:
-        problem = "{} ({})".format(*unanswered(error))
-        return Vote(model=model, answer=None, problem=problem)
+        rule, text = unanswered(error)
+        return Vote(model=model, answer=None, problem=f"{rule} ({text})")
     quote = reply.quote.strip()
     problem = find_quote_problem(reply.answer, quote, document.context)
-    answer = None if problem else reply.answer
-    return Vote(model=model, answer=answer, quote=quote, problem=problem)
+    return Vote(model=model, answer=None if problem else reply.answer, quote=quote, problem=problem)
 
 
 def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
@@ -156,11 +163,9 @@ def panel_label(document: VotedDocument) -> Label:
         return Label(None, reason=reason)
     if document.given and answer != document.given:
         return Label(None, reason=f"the panel says {answer}, the given label is {document.given}")
-    bases = Counter(
-        BASES[vote.answer] for vote in cast if vote.answer and vote_label(vote) == answer
-    )
-    basis, agreeing = bases.most_common(1)[0]
-    return Label(answer, basis if agreeing >= needed else None)
+    agreeing = Counter(vote.answer for vote in cast if vote_label(vote) == answer)
+    commonest, times = agreeing.most_common(1)[0]
+    return Label(answer, BASES[commonest] if times >= needed else None)
 
 
 def proposal(document: VotedDocument) -> VoteAnswer | None:
@@ -188,6 +193,14 @@ class Decision(AuthoringRecord):
     note: str = ""
     reviewer: str = ""
 
+    @property
+    def label(self) -> Label:
+        """What the reviewer says of the document."""
+        if self.decision == "reject":
+            return Label(None, reason=REJECTED, reviewer=self.reviewer)
+        answer: Answer = "yes" if self.decision == "yes" else "no"
+        return Label(answer, BASES[self.decision], reviewer=self.reviewer)
+
 
 class DecisionFile(AuthoringRecord):
     """The file that the review page saves."""
@@ -207,9 +220,7 @@ class LabelledDocument(NamedTuple):
 def read_decisions(folder: Path) -> dict[str, Decision]:
     """Return the decisions in a folder by the digests of their documents; none without a file."""
     path = folder / DECISIONS
-    if not path.exists() or not path.stat().st_size:
-        return {}
-    decisions = (Decision.model_validate(record) for _, record in read_json_lines(path))
+    decisions = read_records(path, Decision) if path.exists() else ()
     return {decision.digest: decision for decision in decisions}
 
 
@@ -239,8 +250,7 @@ def add_decisions(
                 )
             update = {"reviewer": " ".join(saved.reviewer.split())}
             decisions[decision.digest] = decision.model_copy(update=update)
-    lines = "".join(decision.model_dump_json() + "\n" for decision in decisions.values())
-    write_whole(folder / DECISIONS, lines.encode())
+    write_records(folder / DECISIONS, decisions.values())
     return decisions
 
 
@@ -248,22 +258,12 @@ def label_documents(
     documents: Iterable[VotedDocument], decisions: Mapping[str, Decision]
 ) -> list[LabelledDocument]:
     """Return documents with their labels: a reviewer's, or the panel's where nobody has decided."""
-    return [
-        LabelledDocument(
-            document,
-            _decided_label(decisions[document.digest])
-            if document.digest in decisions
-            else panel_label(document),
-        )
-        for document in documents
-    ]
-
-
-def _decided_label(decision: Decision) -> Label:
-    if decision.decision == "reject":
-        return Label(None, reason=REJECTED, reviewer=decision.reviewer)
-    answer: Literal["yes", "no"] = "yes" if decision.decision == "yes" else "no"
-    return Label(answer, BASES[decision.decision], reviewer=decision.reviewer)
+    labelled = []
+    for document in documents:
+        decision = decisions.get(document.digest)
+        label = decision.label if decision else panel_label(document)
+        labelled.append(LabelledDocument(document, label))
+    return labelled
 
 
 def labelled_groups(documents: Iterable[LabelledDocument]) -> set[int]:

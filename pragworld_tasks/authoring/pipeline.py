@@ -201,16 +201,7 @@ class _Attempts:
         question = await ask_question(self.asker, conversation)
         if not question or len(variants) < 2:
             return []
-        documents = (
-            VotedDocument(
-                conversation=conversation.number,
-                variant=number,
-                alteration=variant.alteration,
-                context=variant.context,
-                question=question,
-            )
-            for number, variant in enumerate(variants)
-        )
+        documents = (variant.model_copy(update={"question": question}) for variant in variants)
         polls = (poll(self.asker, self.settings.panel, document) for document in documents)
         return await asyncio.gather(*polls)
 

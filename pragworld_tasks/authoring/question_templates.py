@@ -5,7 +5,6 @@ answers are balanced.
 """
 
 import re
-from dataclasses import replace
 
 from pragworld_tasks.authoring.checks import speakers_of
 from pragworld_tasks.authoring.stages import AuthoredConversation, Triplet
@@ -49,7 +48,7 @@ def template_question(
         return ""
     asked, other = random.shuffled(conversation.triplets)
     if not is_yes:
-        asked = replace(asked, object=other.object)
+        asked = asked._replace(object=other.object)
     parsed = Conversation(conversation.context, conversation.to_entities())
     phrases = _phrases(parsed, asked)
     fits = {

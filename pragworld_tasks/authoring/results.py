@@ -9,12 +9,17 @@ from pragworld_tasks.authoring.audit import audit_report
 from pragworld_tasks.authoring.labels import Decision, LabelledDocument, label_documents
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.review import review_page
-from pragworld_tasks.authoring.stages import AuthoringRecord, Dropped, VotedDocument
+from pragworld_tasks.authoring.stages import (
+    Dropped,
+    VotedDocument,
+    read_records,
+    write_records,
+)
 from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Document, Effect
 from pragworld_tasks.data.sources import locate, read_split
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json_lines, write_whole
+from pragworld_tasks.files import write_whole
 from pragworld_tasks.text import line_changes
 
 JOURNAL, VOTES, DROPPED = "replies.jsonl", "votes.jsonl", "dropped.jsonl"
@@ -29,8 +34,8 @@ def check_is_authored(folder: Path) -> None:
 
 def write_votes(folder: Path, made: AuthoredDocuments) -> None:
     """Write what a run's requests have led to; what follows from that, `write_results` writes."""
-    _write_lines(folder / VOTES, made.documents)
-    _write_lines(folder / DROPPED, made.dropped)
+    write_records(folder / VOTES, made.documents)
+    write_records(folder / DROPPED, made.dropped)
 
 
 def read_votes(folder: Path) -> AuthoredDocuments:
@@ -42,17 +47,8 @@ def read_votes(folder: Path) -> AuthoredDocuments:
     if not (folder / DROPPED).is_file():
         raise InputError(f"{folder}: no {DROPPED} in it; pass the --out of a finished `author`")
     return AuthoredDocuments(
-        [VotedDocument.model_validate(record) for record in _read_lines(folder / VOTES)],
-        [Dropped.model_validate(record) for record in _read_lines(folder / DROPPED)],
+        read_records(folder / VOTES, VotedDocument), read_records(folder / DROPPED, Dropped)
     )
-
-
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    return (record for _, record in read_json_lines(path)) if path.stat().st_size else iter(())
-
-
-def _write_lines(path: Path, records: Iterable[AuthoringRecord]) -> None:
-    write_whole(path, "".join(record.model_dump_json() + "\n" for record in records).encode())
 
 
 def write_results(

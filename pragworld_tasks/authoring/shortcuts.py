@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.evaluation.metrics import Interval, bootstrap_intervals, tally
 
@@ -105,21 +107,21 @@ def regression_answers(
         least_documents: in how many of the documents to learn from a feature has to occur.
         strength: the inverse of the regularization.
     """
-    from scipy.sparse import hstack
+    from sklearn.compose import make_column_transformer
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
 
     if len({*answers}) < 2:
         return [answers[0]] * len(test)
-    train_features, test_features = [], []
-    columns = zip(zip(*train, strict=True), zip(*test, strict=True), strict=True)
-    for train_column, test_column in columns:
-        vectorizer = CountVectorizer(
-            ngram_range=(1, longest), min_df=least_documents, binary=True, token_pattern=r"\w+"
-        )
-        train_features.append(vectorizer.fit_transform(train_column))
-        test_features.append(vectorizer.transform(test_column))
-    model = LogisticRegression(C=strength, solver="liblinear", class_weight="balanced")
-    model.fit(hstack(train_features).tocsr(), answers)
-    predicted: list[Answer] = model.predict(hstack(test_features).tocsr()).tolist()
+    words = CountVectorizer(
+        ngram_range=(1, longest), min_df=least_documents, binary=True, token_pattern=r"\w+"
+    )
+    columns = [(words, column) for column in range(len(train[0]))]  # each is fitted on its own
+    model = make_pipeline(
+        make_column_transformer(*columns, sparse_threshold=1),
+        LogisticRegression(C=strength, solver="liblinear", class_weight="balanced"),
+    )
+    model.fit(np.array(train, dtype=object), answers)
+    predicted: list[Answer] = model.predict(np.array(test, dtype=object)).tolist()
     return predicted

@@ -7,18 +7,18 @@ conversations, altered variants, questions and labels.
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pragworld_tasks.chat import Connection, Request, UnansweredError
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.files import read_package_toml, read_text
+from pragworld_tasks.files import read_json_lines, read_package_toml, read_text, write_whole
 from pragworld_tasks.text_alterations.entities import Entities
 
 Kind = Literal["general", "location", "seller_buyer", "doctor_patient"]
@@ -28,12 +28,24 @@ Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text 
 NO_REPLY = "there is no reply"
 
 _Form = TypeVar("_Form", bound=BaseModel)
+_Record = TypeVar("_Record", bound="AuthoringRecord")
 
 
 class AuthoringRecord(BaseModel):
     """A line of a file, or a model's reply: with these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def read_records(path: Path, form: type[_Record]) -> list[_Record]:
+    """Read what `write_records` wrote, which may be nothing."""
+    lines = read_json_lines(path) if path.stat().st_size else ()
+    return [form.model_validate(record) for _, record in lines]
+
+
+def write_records(path: Path, records: Iterable[AuthoringRecord]) -> None:
+    """Write records as JSON lines."""
+    write_whole(path, "".join(record.model_dump_json() + "\n" for record in records).encode())
 
 
 class Seed(AuthoringRecord):
@@ -70,18 +82,12 @@ class EntityLists(AuthoringRecord):
 NO_ENTITIES = EntityLists(agents=(), objects=(), locations=())
 
 
-@dataclass(frozen=True)
-class Triplet:
+class Triplet(NamedTuple):
     """An agent, an object and a location that a conversation is built around."""
 
     agent: str
     object: str
     location: str
-
-    @property
-    def names(self) -> tuple[str, str, str]:
-        """All three."""
-        return self.agent, self.object, self.location
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class AuthoredConversation:
     def to_entities(self) -> Entities:
         """Return the entities as `alter` takes them; those of the triplets are in focus."""
         lists = self.entities.model_dump()
-        named = {name.casefold() for triplet in self.triplets for name in triplet.names}
+        named = {name.casefold() for triplet in self.triplets for name in triplet}
         focus = {
             f"focus_{kind}": tuple(entity for entity in entities if entity.casefold() in named)
             for kind, entities in lists.items()

@@ -8,7 +8,7 @@ that is asked of the model. A question is asked about a conversation and all of 
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from pragworld_tasks.authoring.stages import (
     EntityLists,
     Seed,
     Triplet,
+    VotedDocument,
 )
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -133,7 +134,7 @@ async def write_conversation(
     The seed gives the speakers, the topic and the tone; each attempt draws its own triplets.
     """
     triplets = draw_triplets(entities, StableRandom(f"{asker.random_seed} triplets {number}"))
-    needed = triplets[0].names + triplets[1].names
+    needed = triplets[0] + triplets[1]
     others = [name for name in entities.names if name not in needed]
     first, second = speakers_of(seed.conversation)
     prompt = f"conversation_{seed.kind}"
@@ -146,26 +147,23 @@ async def write_conversation(
         turns=turns,
         speakers=f"{first} and {second}",
         first=first,
-        triplet_1=", ".join(triplets[0].names),
-        triplet_2=", ".join(triplets[1].names),
+        triplet_1=", ".join(triplets[0]),
+        triplet_2=", ".join(triplets[1]),
         others=", ".join(others) or "nothing",
     )
     if not reply:
         return None
-    context, mentioned = "\n".join(map(_line, reply.turns)), NO_ENTITIES
-    for listed in (_in_focus(triplets), reply):
-        mentioned, _ = accept_entities(context, listed, (first, second), mentioned)
+    context = "\n".join(map(_line, reply.turns))
+    agents, objects, locations = zip(*triplets, strict=True)
+    in_focus = EntityLists(agents=agents, objects=objects, locations=locations)
+    mentioned, _ = accept_entities(context, in_focus, (first, second))
+    mentioned, _ = accept_entities(context, reply, (first, second), mentioned)
     if problem := find_conversation_problem(
         context, mentioned, needed, others, (first, second), turns
     ):
         asker.drop(prompt, number, problem)
         return None
     return AuthoredConversation(number, seed.kind, triplets, mentioned, context)
-
-
-def _in_focus(triplets: tuple[Triplet, Triplet]) -> EntityLists:
-    agents, objects, locations = zip(*(triplet.names for triplet in triplets), strict=True)
-    return EntityLists(agents=agents, objects=objects, locations=locations)
 
 
 def draw_triplets(entities: EntityLists, random: StableRandom) -> tuple[Triplet, Triplet]:
@@ -190,14 +188,6 @@ class EditsReply(AuthoringRecord):
     edits: tuple[LineEdit, ...]
 
 
-@dataclass(frozen=True)
-class AuthoredVariant:
-    """A conversation, or an altered version of it; `alteration` is None for the original."""
-
-    alteration: str | None
-    context: str
-
-
 def draw_alterations(number: int, random: StableRandom) -> list[str]:
     """Draw alterations, so that their shares in many draws are those of the manual split.
 
@@ -220,33 +210,41 @@ def draw_alterations(number: int, random: StableRandom) -> list[str]:
 
 async def alter_conversation(
     asker: Asker, conversation: AuthoredConversation, variants: int
-) -> list[AuthoredVariant]:
-    """Return a conversation and its altered variants, no two of which have the same text.
+) -> list[VotedDocument]:
+    """Return a conversation and its altered variants, without question, no two with the same text.
 
     An alteration that is not possible is replaced by another, so there are fewer variants only if
     nothing else is possible.
     """
     random = StableRandom(f"{asker.random_seed} alterations {conversation.number}")
-    made, draws = [AuthoredVariant(None, conversation.context)], Counter[str]()
-    impossible: set[str] = set()
+    texts: dict[str, str | None] = {conversation.context: None}
+    draws, impossible = Counter[str](), set[str]()
     for planned in draw_alterations(variants, random):
         others = sorted(random.shuffled(list(ALTERATION_COUNTS)), key=draws.__getitem__)
         for name in (planned, *others):
             if name in impossible:
                 continue
-            known = {variant.context for variant in made}
-            text = _by_rules(asker, conversation, name, draws[name], known)
-            text = text or await _by_model(asker, conversation, name, draws[name], known)
+            text = _by_rules(asker, conversation, name, draws[name], texts)
+            text = text or await _by_model(asker, conversation, name, draws[name], texts)
             if text:
-                made.append(AuthoredVariant(name, text))
+                texts[text] = name
                 draws[name] += 1
                 break
             impossible.add(name)
-    return made
+    return [
+        VotedDocument(
+            conversation=conversation.number,
+            variant=number,
+            alteration=alteration,
+            context=text,
+            question="",
+        )
+        for number, (text, alteration) in enumerate(texts.items())
+    ]
 
 
 def _by_rules(
-    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: set[str]
+    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: Collection[str]
 ) -> str:
     """Return a text that is not known yet, or "" if the rules give none."""
     first = _RULE_TRIES * (asker.random_seed + draw)
@@ -261,7 +259,7 @@ def _by_rules(
 
 
 async def _by_model(
-    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: set[str]
+    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: Collection[str]
 ) -> str:
     """Return a text that is not known yet, or "" if the model gives none that passes the checks."""
     context, number = conversation.context, conversation.number
@@ -307,11 +305,8 @@ async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
     """
     context, number = conversation.context, conversation.number
     random = StableRandom(f"{asker.random_seed} question {number}")
-    kind, is_yes, by_template = (
-        random.choice(list(TEMPLATES)),
-        random.happens(0.5),
-        random.happens(0.5),
-    )
+    kind = random.choice(list(TEMPLATES))
+    is_yes, by_template = random.happens(0.5), random.happens(0.5)
     from_template = template_question(conversation, kind, is_yes=is_yes, random=random)
     if find_question_problem(context, from_template):
         from_template = ""

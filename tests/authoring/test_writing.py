@@ -124,9 +124,7 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
 @given(st.integers(0, 1000))
 def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
     first, second = draw_triplets(HOUSE, StableRandom(str(seed)))
-    for name, other, names in zip(
-        first.names, second.names, HOUSE.model_dump().values(), strict=True
-    ):
+    for name, other, names in zip(first, second, HOUSE.model_dump().values(), strict=True):
         assert name != other
         assert {name, other} <= {*names}
 
