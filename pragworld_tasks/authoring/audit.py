@@ -31,17 +31,11 @@ def audit_report(
     dropped: Iterable[Dropped],
     manual: Sequence[Document] | None,
 ) -> str:
-    """Return the audit of a run in Markdown.
+    """Return the audit of a run in Markdown: of what was voted on, and the documents that come out.
 
-    Args:
-        labelled: What the panel voted on, with labels as they are after review.
-        documents: The documents that come out.
-        dropped: What did not pass a check.
-        manual: The manual split, to look for overlap with it; None if it is not on this machine,
-            empty if it is what was labelled.
+    The manual split is None if it is not on this machine, and empty if it is what was labelled.
     """
-    shortcuts = check_shortcuts(documents)
-    classes = _classes(documents)
+    shortcuts, classes = check_shortcuts(documents), _classes(documents)
     overlap = list(_overlap(documents, manual or ()))
     findings = list(_findings(labelled, classes, shortcuts, overlap))
     in_review = [
@@ -53,6 +47,7 @@ def audit_report(
         for vote in voted.votes
         if vote.problem
     ]
+    reasons = [(record.reason, record.stage) for record in dropped]
     sections = [
         "# Audit\n",
         _summary(labelled, documents),
@@ -62,11 +57,7 @@ def audit_report(
         *_list("Overlap with the manual split", overlap),
         *(_balance(*breakdown) for breakdown in classes.items()),
         *_counts("Why members abstained", problems, "member"),
-        *_counts(
-            "What was dropped (`dropped.jsonl` has the texts)",
-            [(record.reason, record.stage) for record in dropped],
-            "stage",
-        ),
+        *_counts("What was dropped (`dropped.jsonl` has the texts)", reasons, "stage"),
     ]
     return "\n".join(sections).rstrip() + "\n"
 

@@ -80,14 +80,8 @@ def accept_entities(
 ) -> tuple[EntityLists, list[Objection]]:
     r"""Add entities that a model lists to known ones, if `alter` can tell them apart.
 
-    Args:
-        text: The conversation that has to name the entities; None if none has to.
-        listed: The entities as the model lists them.
-        speakers: The speakers, who are no entities.
-        known: The entities to add to.
-
-    Returns:
-        The entities, as the text writes them; and what speaks against each of the others.
+    The text, unless None, has to name them. Speakers are no entities. What cannot be added is
+    returned with what speaks against it.
 
     Examples:
         >>> text = "Ann: Is Noah in the attic?\nBen: No, Apples are in the attic."
@@ -163,14 +157,14 @@ def find_conversation_problem(
     context: str,
     mentioned: EntityLists,
     needed: Sequence[str],
-    others: Sequence[str],
+    allowed: EntityLists,
     speakers: tuple[str, str],
     turns: int,
 ) -> Objection | None:
     """Return the first rule that a conversation breaks; None if none.
 
-    It was to have so many turns of the speakers and to mention the needed entities; it might also
-    mention others. `mentioned` are the entities that occur in it.
+    It was to have so many turns of the speakers, and to mention the needed entities and no other
+    than those allowed. `mentioned` are the entities that occur in it.
     """
     lines = context.split("\n")
     for number, line in enumerate(lines):
@@ -188,7 +182,7 @@ def find_conversation_problem(
         return "an entity of its triplets does not occur", missing[0]
     if leak := _LEAKS.search(context):
         return "it speaks of answers or of the task", leak[0]
-    if name := unknown_name(context, " ".join((*needed, *others, *speakers))):
+    if name := unknown_name(context, " ".join((*allowed.names, *speakers))):
         return "it names somebody or something that it was not given", name
     return None
 
@@ -212,12 +206,7 @@ _REPLIES = {"yes", "yeah", "yep", "no", "nope"}  # they open a line, and change 
 
 
 class LineEdit(AuthoringRecord):
-    """A line that a model changes.
-
-    Attributes:
-        line: Its number in the prompt, from 1.
-        old, new: The whole line, with its speaker's label, before and after.
-    """
+    """A line that a model changes, by its number from 1, with its speaker's label."""
 
     line: int
     old: str
@@ -261,7 +250,7 @@ def find_edit_problem(
     before = Conversation(context, entities)
     after = Conversation(apply_edits(context, edits), entities)
     if alteration in EXCHANGED:
-        if len(_exchanged(before, after)) != EXCHANGED[alteration]:
+        if _count_exchanges(before, after) != EXCHANGED[alteration]:
             return "not just two entities of one kind are exchanged", edits[0].new
         return None
     if len(edits) > 1:
@@ -275,17 +264,15 @@ def find_edit_problem(
     return None
 
 
-def _exchanged(before: Conversation, after: Conversation) -> set[tuple[str, str]]:
-    """Return the pairs of an old and a new entity; none unless just two of one kind change."""
+def _count_exchanges(before: Conversation, after: Conversation) -> int:
+    """Return how many entities another one replaces; 0 unless just two of one kind change."""
     old, new = before.mentions, after.mentions
-    pairs = {
-        (first.entity, second.entity)
-        for first, second in zip(old, new, strict=False)
-        if first.entity != second.entity and first.kind == second.kind
-    }
-    is_pair = len({frozenset(pair) for pair in pairs}) == 1
-    same_kinds = [mention.kind for mention in old] == [mention.kind for mention in new]
-    return pairs if is_pair and same_kinds and _masked(before) == _masked(after) else set()
+    if [mention.kind for mention in old] != [mention.kind for mention in new]:
+        return 0
+    pairs = {(first.entity, second.entity) for first, second in zip(old, new, strict=True)}
+    exchanged = {pair for pair in pairs if pair[0] != pair[1]}
+    is_of_two = len({frozenset(pair) for pair in exchanged}) == 1
+    return len(exchanged) if is_of_two and _masked(before) == _masked(after) else 0
 
 
 def _masked(conversation: Conversation) -> list[list[str]]:

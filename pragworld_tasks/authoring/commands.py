@@ -13,7 +13,6 @@ from pragworld_tasks.text import format_count
 if TYPE_CHECKING:
     from pragworld_tasks.authoring.labels import Decision
     from pragworld_tasks.authoring.pipeline import AuthoredDocuments
-    from pragworld_tasks.data.documents import Document
 
 _RELEASED = ("manual", "synthetic")
 _SAMPLES = 5  # of --model, unless a panel is named
@@ -105,6 +104,8 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring.stages import read_prompts
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
+    from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.sources import load_split
 
     at_least(options, groups=1, turns=4, variants=1)
     if not 0 <= options.temperature < math.inf:
@@ -126,7 +127,9 @@ def _author(options: argparse.Namespace) -> None:
         seeds = read_seeds(options.seeds)
         work = author_documents(settings, seeds, out / JOURNAL, decisions)
     else:
-        work = poll_documents(settings, _documents(options.documents), out / JOURNAL)
+        split = options.documents
+        documents = load_split(split) if split in _RELEASED else read_documents(split)
+        work = poll_documents(settings, documents, out / JOURNAL)
     made = run_async(work)
     write_votes(out, made)
     print(made.usage)
@@ -137,13 +140,6 @@ def _author(options: argparse.Namespace) -> None:
             f"{out / 'report.md'}, and decide documents in review, or use other seeds or another "
             "model in another folder"
         )
-
-
-def _documents(name: str) -> "list[Document]":
-    from pragworld_tasks.data.own_documents import read_documents
-    from pragworld_tasks.data.sources import load_split
-
-    return load_split(name) if name in _RELEASED else read_documents(name)
 
 
 def _write_and_print(

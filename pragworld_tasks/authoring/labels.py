@@ -180,10 +180,7 @@ def proposal(document: VotedDocument) -> VoteAnswer | None:
 class Decision(AuthoringRecord):
     """What a reviewer decides: a line of `decisions.jsonl`, which has the last of each document.
 
-    Attributes:
-        conversation, variant: Which document it is, for people.
-        digest: Which document it is, by `VotedDocument.digest`.
-        decision: Its answer, or that it is not fit to be asked.
+    The digest says which document it is; `conversation` and `variant` are for people.
     """
 
     conversation: int

@@ -98,10 +98,8 @@ async def author_documents(
 ) -> AuthoredDocuments:
     """Write conversations, alter them, ask about them and poll the panel, until there are enough.
 
-    Attempts take the seeds in turn. A run stops early after `HOPELESS` attempts without a group,
-    and after `ATTEMPTS` attempts for each group.
-
-    Groups that reviewers rejected in an earlier run are made up for.
+    Attempts take the seeds in turn, until `next_batch` is 0. Groups that reviewers rejected in an
+    earlier run are made up for.
 
     Raises:
         InputError: The endpoint or the journal cannot be used.
@@ -109,12 +107,10 @@ async def author_documents(
     identity = settings.identity(seeds=_digest([seed.model_dump() for seed in seeds]))
     async with connect(settings.endpoint, journal, identity) as connection:
         asker = Asker(connection, settings.prompts, settings.temperature, settings.random_seed)
-        attempts, tried = _Attempts(asker, settings, seeds), 0
-        while size := next_batch(
-            settings.groups, tried, _count_groups(attempts.documents, decisions)
-        ):
+        attempts, tried, done = _Attempts(asker, settings, seeds), 0, 0
+        while size := next_batch(settings.groups, tried, done):
             await attempts.make(range(tried, tried + size))
-            tried += size
+            tried, done = tried + size, _count_groups(attempts.documents, decisions)
         # Sorted, for replies come in any order.
         dropped = sorted(asker.dropped, key=lambda record: (record.stage, record.number))
         return AuthoredDocuments(attempts.documents, dropped, connection.usage)
@@ -147,13 +143,7 @@ def _count_groups(documents: Sequence[VotedDocument], decisions: Mapping[str, De
 
 @dataclass
 class _Attempts:
-    """The attempts of a run so far.
-
-    Attributes:
-        documents: The documents that they have led to, with votes.
-        entities: The entities of seeds by their lines; None where a seed has too few.
-        grams: The word sequences of the conversations.
-    """
+    """The attempts of a run so far; a seed with too few entities has None."""
 
     asker: Asker
     settings: AuthoringSettings
@@ -165,15 +155,12 @@ class _Attempts:
     async def make(self, numbers: Sequence[int]) -> None:
         """Make the attempts of these numbers."""
         span = f"{numbers[0]} to {numbers[-1]}"
-        lines = {number % len(self.seeds) for number in numbers} - self.entities.keys()
-        listing = (list_entities(self.asker, line, self.seeds[line]) for line in sorted(lines))
-        lists = await _gather(f"entities of {span}", listing)
-        self.entities |= zip(sorted(lines), lists, strict=True)
+        lines = sorted({number % len(self.seeds) for number in numbers} - self.entities.keys())
+        listing = (list_entities(self.asker, line, self.seeds[line]) for line in lines)
+        self.entities |= zip(lines, await _gather(f"entities of {span}", listing), strict=True)
         written = await _gather(f"conversations {span}", map(self._write, numbers))
         # In the order of their numbers, for each is compared with those before it.
-        new = [
-            conversation for conversation in written if conversation and self._is_new(conversation)
-        ]
+        new = [each for each in written if each and self._is_new(each)]
         for documents in await _gather(f"votes on {span}", map(self._ask_and_poll, new)):
             self.documents += documents
 

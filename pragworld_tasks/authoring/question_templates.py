@@ -34,15 +34,10 @@ def template_question(
     is_yes: bool,
     random: StableRandom,
 ) -> str:
-    """Return a question by a template, "" if none fits.
+    """Return a question by one of `TEMPLATES`, "" if it does not fit.
 
+    It is about what a triplet combines if it is to be answered yes, else about what two have apart.
     The templates are about things in places. Conversations about goods and health have none.
-
-    Args:
-        conversation: The conversation.
-        question_type: One of `TEMPLATES`.
-        is_yes: Whether to ask about what a triplet combines, or what two have apart.
-        random: Draws the triplet.
     """
     if conversation.kind not in ("general", "location"):
         return ""

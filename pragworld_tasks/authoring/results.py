@@ -54,11 +54,7 @@ def read_votes(folder: Path) -> AuthoredDocuments:
 def write_results(
     folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]
 ) -> tuple[list[LabelledDocument], list[Document]]:
-    """Write the documents, the audit and the review page of a folder.
-
-    Returns:
-        What the panel voted on, with labels, and the documents that come out.
-    """
+    """Write a folder's documents, audit and page; return what was voted on, and what comes out."""
     labelled = label_documents(made.documents, decisions)
     documents = settled_documents(labelled)
     report = audit_report(labelled, documents, made.dropped, _manual_split(made.documents))
@@ -71,10 +67,12 @@ def write_results(
 def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:
     """Return the manual split if it is on this machine, empty if it is what was labelled."""
     path = locate("manual")
-    manual = read_split("manual", path) if path else None
-    contexts = {document.context for document in manual or ()}
+    if not path:
+        return None
+    manual = read_split("manual", path)
+    contexts = {document.context for document in manual}
     is_manual = all(document.given and document.context in contexts for document in documents)
-    return [] if manual and is_manual else manual
+    return [] if is_manual else manual
 
 
 def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:

@@ -23,17 +23,8 @@ def review_page(folder: Path, documents: Sequence[LabelledDocument], report: str
 
     The page runs its own script and nothing else: its security policy names the digests of script
     and style, and everything that models or people wrote is escaped.
-
-    Args:
-        folder: The folder, for its name.
-        documents: Its documents with their labels.
-        report: The audit, in Markdown.
     """
-    originals = {
-        document.voted.conversation: document.voted
-        for document in documents
-        if not document.voted.variant
-    }
+    originals = {voted.conversation: voted for voted, _ in documents if not voted.variant}
     style = style_of(_PACKAGE, _TEMPLATES)
     script = (files(_PACKAGE) / _TEMPLATES / "script.js").read_text(encoding="utf-8")
     return (

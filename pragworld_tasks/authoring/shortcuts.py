@@ -4,7 +4,6 @@ A logistic regression on the words of question and conversation learns from some
 those of others. Originals and variants share most of their words, so a group is never divided.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -41,18 +40,15 @@ class ShortcutCheck(NamedTuple):
 
 
 def check_shortcuts(documents: Sequence[Document]) -> list[ShortcutCheck]:
-    """Return how often words alone give the right answer.
+    """Check the words of questions, and all words.
 
-    Returns:
-        A check of the words of questions and one of all words; none with fewer than 30 groups, and
-        where all answers are the same.
+    There is no check of fewer than 30 groups, or where all answers are the same.
     """
     answers = [document.answer for document in documents]
     groups = [document.group for document in documents]
     if len({*groups}) < LEAST_LABELLED or len({*answers}) < 2:
         return []
-    times = Counter(answers)
-    weights = [1 / times[answer] for answer in answers]
+    weights = [1 / answers.count(answer) for answer in answers]
     texts: dict[str, list[Texts]] = {
         "question and conversation": [(each.question, each.context) for each in documents],
         "question": [(document.question,) for document in documents],

@@ -83,7 +83,7 @@ NO_ENTITIES = EntityLists(agents=(), objects=(), locations=())
 
 
 class Triplet(NamedTuple):
-    """An agent, an object and a location that a conversation is built around."""
+    """What a conversation is built around."""
 
     agent: str
     object: str
@@ -92,13 +92,7 @@ class Triplet(NamedTuple):
 
 @dataclass(frozen=True)
 class AuthoredConversation:
-    """A conversation around two triplets, and the entities that occur in it.
-
-    Attributes:
-        number: The number of the attempt, from 0.
-        kind: The kind of its seed.
-        context: Its text, one utterance per line.
-    """
+    """What an attempt has written: a conversation, and the entities that occur in it."""
 
     number: int
     kind: Kind
@@ -118,12 +112,7 @@ class AuthoredConversation:
 
 
 class Vote(AuthoringRecord):
-    """What one member of the panel answers to one document, and the utterance it quotes.
-
-    Attributes:
-        answer: The answer; None for an abstention.
-        problem: Why the member abstains, in words; empty unless it does.
-    """
+    """What a member of the panel answers and quotes; None for an abstention, with the problem."""
 
     model: str
     answer: VoteAnswer | None
@@ -164,13 +153,12 @@ class VotedDocument(AuthoringRecord):
 
 
 class Dropped(AuthoringRecord):
-    """A line of `dropped.jsonl`: something that did not pass a check, and why.
+    """A line of `dropped.jsonl`: what did not pass a check, or the part that breaks the rule.
 
     Attributes:
         stage: What was asked of the model: entities, a conversation, an alteration or a question.
         number: The seed's line, for entities, else the number of the attempt.
         reason: The rule that it breaks, the same words for each that breaks it.
-        text: What was dropped, or the part that breaks the rule.
     """
 
     stage: str
@@ -253,13 +241,8 @@ class Asker:
     ) -> _Form:
         """Return a model's reply to a prompt: by default the model of the endpoint.
 
-        Args:
-            prompt: The name of the prompt.
-            form: What the reply has to fit.
-            number: The number of the seed or the conversation, for people who read the journal.
-            model: The model, if it is another one.
-            draw: Tells apart equal requests that are to be answered separately.
-            values: What stands in the slots of the prompt.
+        The number, of a seed or a conversation, is for people who read the journal. `draw` tells
+        apart equal requests that are to be answered separately. `values` fill the prompt's slots.
 
         Raises:
             UnansweredError: There is no reply, or it does not fit.

@@ -14,16 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pragworld_tasks.authoring.checks import (
-    LineEdit,
-    accept_entities,
-    apply_edits,
-    find_conversation_problem,
-    find_edit_problem,
-    find_question_problem,
-    may_be_altered,
-    speakers_of,
-)
+from pragworld_tasks.authoring import checks
+from pragworld_tasks.authoring.checks import speakers_of
 from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
 from pragworld_tasks.authoring.stages import (
     NO_ENTITIES,
@@ -86,7 +78,7 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | 
     )
     if not listed:
         return None
-    entities, objections = accept_entities(text, listed, speakers)
+    entities, objections = checks.accept_entities(text, listed, speakers)
     for objection in objections:
         asker.drop(prompt, number, objection)
     if short := _short(entities):
@@ -99,7 +91,7 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | 
         wanted = (more or NO_ENTITIES).model_copy(
             update={kind: () for kind in ENTITY_KINDS if kind not in short}
         )
-        entities, _ = accept_entities(None, wanted, speakers, entities)
+        entities, _ = checks.accept_entities(None, wanted, speakers, entities)
     if short := _short(entities):
         rule = "the seed has fewer than two entities of a kind"
         asker.drop(prompt, number, (rule, ", ".join(short)))
@@ -135,7 +127,6 @@ async def write_conversation(
     """
     triplets = draw_triplets(entities, StableRandom(f"{asker.random_seed} triplets {number}"))
     needed = triplets[0] + triplets[1]
-    others = [name for name in entities.names if name not in needed]
     first, second = speakers_of(seed.conversation)
     prompt = f"conversation_{seed.kind}"
     reply = await asker.ask_or_drop(
@@ -149,17 +140,17 @@ async def write_conversation(
         first=first,
         triplet_1=", ".join(triplets[0]),
         triplet_2=", ".join(triplets[1]),
-        others=", ".join(others) or "nothing",
+        others=", ".join(name for name in entities.names if name not in needed) or "nothing",
     )
     if not reply:
         return None
     context = "\n".join(map(_line, reply.turns))
     agents, objects, locations = zip(*triplets, strict=True)
     in_focus = EntityLists(agents=agents, objects=objects, locations=locations)
-    mentioned, _ = accept_entities(context, in_focus, (first, second))
-    mentioned, _ = accept_entities(context, reply, (first, second), mentioned)
-    if problem := find_conversation_problem(
-        context, mentioned, needed, others, (first, second), turns
+    mentioned, _ = checks.accept_entities(context, in_focus, (first, second))
+    mentioned, _ = checks.accept_entities(context, reply, (first, second), mentioned)
+    if problem := checks.find_conversation_problem(
+        context, mentioned, needed, entities, (first, second), turns
     ):
         asker.drop(prompt, number, problem)
         return None
@@ -185,7 +176,7 @@ def _line(turn: Turn) -> str:
 class EditsReply(AuthoringRecord):
     """What a model replies when it alters a conversation."""
 
-    edits: tuple[LineEdit, ...]
+    edits: tuple[checks.LineEdit, ...]
 
 
 def draw_alterations(number: int, random: StableRandom) -> list[str]:
@@ -263,7 +254,7 @@ async def _by_model(
 ) -> str:
     """Return a text that is not known yet, or "" if the model gives none that passes the checks."""
     context, number = conversation.context, conversation.number
-    if not may_be_altered(context, conversation.entities, name):
+    if not checks.may_be_altered(context, conversation.entities, name):
         return ""
     lines = enumerate(context.split("\n"), start=1)
     reply = await asker.ask_or_drop(
@@ -277,8 +268,8 @@ async def _by_model(
     )
     if not reply:
         return ""
-    problem = find_edit_problem(context, conversation.to_entities(), name, reply.edits)
-    text = "" if problem else apply_edits(context, reply.edits)
+    problem = checks.find_edit_problem(context, conversation.to_entities(), name, reply.edits)
+    text = "" if problem else checks.apply_edits(context, reply.edits)
     if text in known:
         problem = "another variant has the same text", reply.edits[0].new
     if problem:
@@ -308,7 +299,7 @@ async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
     kind = random.choice(list(TEMPLATES))
     is_yes, by_template = random.happens(0.5), random.happens(0.5)
     from_template = template_question(conversation, kind, is_yes=is_yes, random=random)
-    if find_question_problem(context, from_template):
+    if checks.find_question_problem(context, from_template):
         from_template = ""
     if from_template and by_template:
         return from_template
@@ -322,7 +313,7 @@ async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
         answer="yes" if is_yes else "no",
     )
     text = " ".join(reply.question.split()) if reply else ""
-    if reply and (problem := find_question_problem(context, text)):
+    if reply and (problem := checks.find_question_problem(context, text)):
         asker.drop("question", number, problem)
         text = ""
     return text or from_template
