@@ -170,8 +170,8 @@ def compute_statistics(
     changes = [clustered_mean(row - logits[0], group) for row in logits[1:]]
     corrected, log_odds_holm = holm(p), holm([change.p for change in changes])
     layers = []
-    for number, target in enumerate(targets):
-        sign = _ROLES[int(np.sign(gains[number].sum()))]
+    for number, (target, gain) in enumerate(zip(targets, gains, strict=True)):
+        sign = _ROLES[int(np.sign(gain.sum()))]
         result = LayerResult(
             target=target,
             accuracy=ablated[number],
