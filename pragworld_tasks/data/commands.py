@@ -47,6 +47,8 @@ def add_data(commands: Commands) -> None:
 def _data(options: argparse.Namespace) -> None:
     if unknown := [name for name in options.splits if not is_released(name)]:
         raise InputError(f"split {unknown[0]!r} does not exist; choose from {', '.join(FILES)}")
+    if options.action == "labels" and options.splits not in ([], ["manual"]):
+        raise InputError("data labels: only the manual split has readings of its labels")
     names = options.splits or list(FILES)
     _ACTIONS[options.action]([name for name in FILES if is_released(name) and name in names])
 

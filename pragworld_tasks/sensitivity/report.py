@@ -130,7 +130,7 @@ def decompose_samples(
             "unit": of_model.unit,
             "responses": len(of_model.values),
             "unreadable": of_model.values.count(None),
-            "notes": list(_notes(found)),
+            "notes": list(_notes(of_model, found)),
         }
         tasks.append(TaskReport(**fields))
     return SensitivityReport(schema="pragworld-decomposition", scale=scale, tasks=tasks)
@@ -163,8 +163,16 @@ def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
     return list(reports.values())
 
 
-def _notes(found: Decomposition) -> Iterator[str]:
-    """Yield which estimates are undefined, and why."""
+def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
+    """Yield what the figures do not show, and which of them are undefined."""
+    if without := sum(all(value is None for value in prompt.values) for prompt in samples.prompts):
+        yield f"{without} of {len(samples.prompts)} prompts have no readable response"
+    responses = [prompt.responses for prompt in samples.prompts]
+    if all(len(set(group)) == 1 for group in responses) and len(samples.values) > len(responses):
+        yield (
+            "all responses to a prompt are identical, so MU is not measured: sampling was off, or "
+            "the server repeats a cached response"
+        )
     for reason in dict.fromkeys(found.undefined.values()):
         names = [name for name in found.undefined if found.undefined[name] == reason]
         yield f"{', '.join(names)} undefined: {reason}"

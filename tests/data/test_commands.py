@@ -70,6 +70,7 @@ def test_check_of_the_released_files_finds_what_is_known(
             ["status", "automatic"],
             "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking",
         ),
+        (["labels", "synthetic"], "data labels: only the manual split has readings of its labels"),
         (["check"], "no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`"),
     ],
 )

@@ -202,3 +202,16 @@ def test_values_read_by_an_llm(tmp_path: Path) -> None:
             assert len(server.bodies) == len(responses)
     (task,) = json.loads(out.read_text())["tasks"]
     assert (task["responses"], task["unreadable"]) == (144, 36)
+
+
+def test_zeros_that_nothing_measured_are_explained(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "silent", "travel_commute", readable=0.0)
+    text = decompose_samples(read_samples([path]), draws=20).to_text()
+    assert f"{3 * PARAPHRASES} of {3 * PARAPHRASES} prompts have no readable response" in text
+    path = write_samples(tmp_path / "repeating", "travel_commute")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["resps"] = [[line["resps"][0][0]] * 8]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = decompose_samples(read_samples([path]), draws=20).to_text()
+    assert "all responses to a prompt are identical, so MU is not measured" in text
