@@ -137,9 +137,9 @@ def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
         record = run.to_record(report)
         names = filter(None, (record.model.name, record.model.adapter))
         name = " + ".join(name.rpartition("/")[2] for name in names)
-        key = (name, record.data.digest)
-        times[key] += 1
-        name = f"{name} ({times[key]})" if times[key] > 1 else name
+        times[name, record.data.digest] += 1
+        if (number := times[name, record.data.digest]) > 1:
+            name = f"{name} ({number})"
         runs.append(BoardRun(name, record, report, run.files))
     return runs
 
@@ -159,13 +159,11 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
                 f"{run.name} and {board[0].name}: the same texts, but other groups, alterations or "
                 "effects; put them on boards of their own"
             )
-    splits = [split for split, _ in by_data]
-    return [
-        Board(
-            split if splits.count(split) == 1 else f"{split} {digest:.8}", sorted(board, key=_order)
-        )
-        for (split, digest), board in by_data.items()
-    ]
+    splits, boards = [split for split, _ in by_data], []
+    for (split, digest), board in by_data.items():
+        title = split if splits.count(split) == 1 else f"{split} {digest:.8}"
+        boards.append(Board(title, sorted(board, key=_order)))
+    return boards
 
 
 def _slug(name: str) -> str:

@@ -1,6 +1,5 @@
 """What the page of dialogues shows: every document, what changed in it, and all answers."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pragworld_tasks.data.documents import Answer, Document
@@ -27,7 +26,7 @@ class DocumentView(NamedTuple):
 def dialogues_content(board: Board) -> dict[str, Any]:
     """Return what the template of the dialogues needs."""
     return {
-        "groups": _group_views(board),
+        "groups": _group_views(board).items(),
         "data": {
             "gold": "".join(_LETTERS[document.answer] for document in board.documents),
             "groups": [document.group for document in board.documents],
@@ -37,27 +36,24 @@ def dialogues_content(board: Board) -> dict[str, Any]:
     }
 
 
-def _group_views(board: Board) -> list[tuple[int, list[DocumentView]]]:
-    """Return the documents of each group, the original first, whatever their order in a file."""
-    groups: dict[int, list[tuple[Item, LabelReadings | None]]] = {}
-    for item, readings in zip(board.items, readings_of(board.documents), strict=True):
-        groups.setdefault(item.document.group, []).append((item, readings))
-    for items in groups.values():
-        items.sort(key=lambda item: not item[0].document.is_original)
-    return [(number, _views(items)) for number, items in groups.items()]
+def _group_views(board: Board) -> dict[int, list[DocumentView]]:
+    """Return the documents of each group, the original first, whatever their order in a file.
 
-
-def _views(items: Sequence[tuple[Item, LabelReadings | None]]) -> list[DocumentView]:
-    """Return a group's documents, each but originals compared with the original before it."""
-    views: list[DocumentView] = []
-    original = items[0][0].document
-    for item, readings in items:
+    Variants are compared with the last original; without one, with their group's first document.
+    """
+    groups: dict[int, list[DocumentView]] = {document.group: [] for document in board.documents}
+    originals: dict[int, Document] = {}
+    answered = zip(board.items, readings_of(board.documents), strict=True)
+    for item, readings in sorted(answered, key=lambda each: not each[0].document.is_original):
         document = item.document
-        original = document if document.is_original else original
+        if document.is_original or document.group not in originals:
+            originals[document.group] = document
+        original = originals[document.group]
         context = diff_lines(original.context.strip(), document.context.strip())
         question = diff_lines(*(" ".join(one.question.split()) for one in (original, document)))
-        views.append(DocumentView(document, item, context, question, readings))
-    return views
+        view = DocumentView(document, item, context, question, readings)
+        groups[document.group].append(view)
+    return groups
 
 
 def _answers(run: BoardRun) -> dict[str, Any]:

@@ -31,8 +31,8 @@ def hub_task_ids(task: str) -> dict[str, str]:
         >>> hub_task_ids("pragworld_manual")["robust_acc"]
         'pragworld_manual_robust_acc'
     """
-    split = next((split for split in FILES if task == f"pragworld_{split}"), None)
-    if split is None:
+    split = task.removeprefix("pragworld_")
+    if task == split or split not in FILES:
         return {}
     metrics = ("robust_acc", "acc") if has_alterations(split) else ("acc",)
     return {metric: f"{task}_{metric}" for metric in metrics}
@@ -135,7 +135,7 @@ def card_with_results(path: Path, submissions: Sequence[Submission], dataset: st
         for submission in submissions
         for metric in submission.metrics()
     ]
-    replaced = [_measured(result) for result in results]
+    replaced = [*map(_measured, results)]
     kept = [one for one in data.eval_results or () if _measured(one) not in replaced]
     data.model_name = data.model_name or name
     data.eval_results = [*kept, *results]

@@ -66,10 +66,7 @@ def render_site(
 ) -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of the site, the page to open first.
 
-    Args:
-        boards: the leaderboards, one for each set of documents.
-        sweeps: what a page of layers shows; see `layers.page.read_sweeps`.
-        sensitivity: what a page of sensitivity shows.
+    `sweeps`, as `layers.page.read_sweeps` returns them, and `sensitivity` have pages of their own.
     """
     environment = _environment()
     views = [name for name, given in (("layers", sweeps), ("sensitivity", sensitivity)) if given]

@@ -30,11 +30,9 @@ class ConfidenceBin(NamedTuple):
 class Calibration(NamedTuple):
     """How the probabilities of a run's answers compare with how often they are right.
 
-    Attributes:
-        bins: the answers by the probability of the answer that was given; empty bins are left out.
-        error: expected calibration error, in percent: the mean distance between confidence and
-            accuracy of a bin, weighted by its answers.
-        brier: Brier score: the mean squared distance of the probability of yes to the gold answer.
+    The expected calibration error, in percent, is the mean distance between confidence and accuracy
+    of a bin, weighted by its answers. The Brier score is the mean squared distance of the
+    probability of yes to the gold answer. Empty bins are left out.
     """
 
     bins: list[ConfidenceBin]
@@ -112,10 +110,6 @@ def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
 
 def _broken_groups(report: ScoreReport) -> list[tuple[int, int, int]]:
     """Return number, wrong answers and documents of each group that is not answered right."""
-    groups, sizes = np.unique(report.run.group, return_counts=True)
+    sizes = Counter(report.run.group.tolist())
     wrong = Counter(report.run.group[~report.run.correct].tolist())
-    return [
-        (group, wrong[group], size)
-        for group, size in zip(groups.tolist(), sizes.tolist(), strict=True)
-        if wrong[group]
-    ]
+    return [(group, wrong[group], sizes[group]) for group in sorted(wrong)]

@@ -72,13 +72,10 @@ def to_submissions(
     date: datetime | None = None,
     source_url: str | None = None,
 ) -> list[Submission]:
-    """Return the runs of one model as submissions.
+    """Return the runs of one model, one for each task, as submissions.
 
-    Args:
-        runs: the runs, one for each task.
-        model: the name of their model, DEVELOPER/MODEL; None for the one that it was loaded by.
-        date: when the model answered, where the runs do not say it.
-        source_url: where the runs can be read.
+    Its name is the one that it was loaded by unless `model` is another, DEVELOPER/MODEL; `date` is
+    when it answered, where the runs do not say it.
 
     Raises:
         InputError: The runs are not of one model that has a name, two are of the same task, or one

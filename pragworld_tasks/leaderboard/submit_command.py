@@ -24,19 +24,18 @@ def add_submit(commands: Commands) -> None:
         example="pragworld-tasks submit results/ --to leaderboard --out submissions/me\n"
         "pragworld-tasks submit results/ --to hub --out model --push",
     )
-    command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them"
-    )
-    command.add_argument("--to", required=True, choices=_SITES, help="the form")
-    command.add_argument(
+    add = command.add_argument
+    add("runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them")
+    add("--to", required=True, choices=_SITES, help="the form")
+    add(
         "--out",
         required=True,
         type=Path,
         metavar="DIR",
         help="folder to write into; model-card adds the results to its README.md",
     )
-    command.add_argument("--overwrite", action="store_true", help="replace what exists")
-    command.add_argument(
+    add("--overwrite", action="store_true", help="replace what exists")
+    add(
         "--date",
         type=datetime.fromisoformat,
         help="when the model answered, as in 2026-01-31, if the run does not say it",
@@ -46,14 +45,14 @@ def add_submit(commands: Commands) -> None:
         ("--source-url", "URL", "where others can read your run, such as a repository"),
         ("--evaluator", "RELATIONSHIP:NAME", "every-eval-ever: you, as in 'third_party:My lab'"),
     ):
-        command.add_argument(option, metavar=value, help=description)
-    command.add_argument(
+        add(option, metavar=value, help=description)
+    add(
         "--dataset",
         default=HUB_DATASET,
         metavar="OWNER/DATASET",
         help="the Hub repository of the benchmark's dataset; default: %(default)s",
     )
-    command.add_argument(
+    add(
         "--push",
         action="store_true",
         help="hub: also open a pull request in the model's repository; log in with `hf auth login`",
