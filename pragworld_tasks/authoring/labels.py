@@ -17,6 +17,7 @@ errors that members share, as models of one family and samples of one model do.
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -35,7 +36,7 @@ from pragworld_tasks.authoring.stages import (
     write_records,
 )
 from pragworld_tasks.chat import UnansweredError
-from pragworld_tasks.data.documents import Answer, Basis
+from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_json
 from pragworld_tasks.text import format_count
@@ -263,8 +264,46 @@ def label_documents(
     return labelled
 
 
-def labelled_groups(documents: Iterable[LabelledDocument]) -> set[int]:
-    """Return the conversations whose original and at least one variant have a label."""
-    labelled = {(voted.conversation, voted.variant) for voted, label in documents if label.answer}
-    varied = {conversation for conversation, variant in labelled if variant}
-    return {conversation for conversation in varied if (conversation, 0) in labelled}
+def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:
+    """Return the documents that come out, each group's original first.
+
+    A group comes out if its original has a label, and so has one of its variants if there are any.
+    A document with the conversation and the question of an earlier one would count twice. The
+    `group` of a document is the number of its conversation in all other files.
+    """
+    conversations: dict[int, list[LabelledDocument]] = {}
+    for document in documents:
+        conversations.setdefault(document.voted.conversation, []).append(document)
+    settled: list[Document] = []
+    seen: set[str] = set()
+    for members in conversations.values():
+        group = {
+            member.voted.digest: member
+            for member in reversed(members)
+            if member.label.answer and member.voted.digest not in seen
+        }
+        kept = [member for member in members if group.get(member.voted.digest) is member]
+        if kept and kept[0] is members[0] and len(kept) >= min(2, len(members)):
+            settled += (_settled(member, kept[0]) for member in kept)
+            seen |= group.keys()
+    return [replace(document, row=row) for row, document in enumerate(settled)]
+
+
+def _settled(member: LabelledDocument, original: LabelledDocument) -> Document:
+    voted, (answer, basis, *_) = member
+    assert answer  # else it is not settled
+    effect: Effect = "invariant" if answer == original.label.answer else "flip"
+    return Document(
+        row=0,
+        context=voted.context,
+        question=voted.question,
+        answer=answer,
+        group=voted.conversation,
+        is_original=member is original,
+        alteration=voted.alteration,
+        effect=None if member is original else effect,
+        split="own",
+        released_group=voted.conversation,
+        released_is_original=member is original,
+        basis=basis if (basis == "entailed") == (answer == "yes") else None,
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
-from pragworld_tasks.authoring.labels import Decision, label_documents, labelled_groups, poll
+from pragworld_tasks.authoring.labels import Decision, label_documents, poll, settled_documents
 from pragworld_tasks.authoring.stages import (
     Asker,
     AuthoredConversation,
@@ -136,7 +136,8 @@ def _count_groups(documents: Sequence[VotedDocument], decisions: Mapping[str, De
     Groups that reviewers complete come out in addition, so that no reviewed document is lost.
     """
     by_panel, reviewed = (
-        labelled_groups(label_documents(documents, decided)) for decided in ({}, decisions)
+        {document.group for document in settled_documents(label_documents(documents, decided))}
+        for decided in ({}, decisions)
     )
     return len(by_panel & reviewed)
 

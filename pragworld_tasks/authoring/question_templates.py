@@ -58,13 +58,12 @@ def template_question(
 def _phrases(conversation: Conversation, triplet: Triplet) -> dict[str, str]:
     """Return a triplet in the words that its conversation uses for it, by the slots' names."""
     plurals = {each.entity.casefold() for each in conversation.mentions if each.is_plural}
-    noun_number = "singular"
-    if triplet.object.casefold() in plurals:
-        noun_number = "plural"
-    elif is_usually_mass(triplet.object):
-        noun_number = "mass"
     singular, plural = number_forms(triplet.object)
-    things = {"singular": singular, "plural": plural, "mass": triplet.object}[noun_number]
+    noun_number, things = "singular", singular
+    if triplet.object.casefold() in plurals:
+        noun_number, things = "plural", plural
+    elif is_usually_mass(triplet.object):
+        noun_number, things = "mass", triplet.object
     are = "are" if noun_number == "plural" else "is"
     preposition, where = _place(conversation.text, triplet.location)
     return {

@@ -1,12 +1,17 @@
 """The folder of an authoring run: what was voted on and dropped, and the files made of that."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.authoring.audit import audit_report
-from pragworld_tasks.authoring.labels import Decision, LabelledDocument, label_documents
+from pragworld_tasks.authoring.labels import (
+    Decision,
+    LabelledDocument,
+    label_documents,
+    settled_documents,
+)
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.review import review_page
 from pragworld_tasks.authoring.stages import (
@@ -16,7 +21,7 @@ from pragworld_tasks.authoring.stages import (
     write_records,
 )
 from pragworld_tasks.data.document_files import write_documents
-from pragworld_tasks.data.documents import Document, Effect
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import locate, read_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
@@ -73,51 +78,6 @@ def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:
     contexts = {document.context for document in manual}
     is_manual = all(document.given and document.context in contexts for document in documents)
     return [] if is_manual else manual
-
-
-def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:
-    """Return the documents that come out, each group's original first.
-
-    A group comes out if its original has a label, and so has one of its variants if there are any.
-    A document with the conversation and the question of an earlier one would count twice. The
-    `group` of a document is the number of its conversation in all other files.
-    """
-    conversations: dict[int, list[LabelledDocument]] = {}
-    for document in documents:
-        conversations.setdefault(document.voted.conversation, []).append(document)
-    settled: list[Document] = []
-    seen: set[str] = set()
-    for members in conversations.values():
-        group = {
-            member.voted.digest: member
-            for member in reversed(members)
-            if member.label.answer and member.voted.digest not in seen
-        }
-        kept = [member for member in members if group.get(member.voted.digest) is member]
-        if kept and kept[0] is members[0] and len(kept) >= min(2, len(members)):
-            settled += (_settled(member, kept[0]) for member in kept)
-            seen |= group.keys()
-    return [replace(document, row=row) for row, document in enumerate(settled)]
-
-
-def _settled(member: LabelledDocument, original: LabelledDocument) -> Document:
-    voted, (answer, basis, *_) = member
-    assert answer  # else it is not settled
-    effect: Effect = "invariant" if answer == original.label.answer else "flip"
-    return Document(
-        row=0,
-        context=voted.context,
-        question=voted.question,
-        answer=answer,
-        group=voted.conversation,
-        is_original=member is original,
-        alteration=voted.alteration,
-        effect=None if member is original else effect,
-        split="own",
-        released_group=voted.conversation,
-        released_is_original=member is original,
-        basis=basis if (basis == "entailed") == (answer == "yes") else None,
-    )
 
 
 def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:

@@ -14,9 +14,8 @@ _LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
 
 
 class DocumentView(NamedTuple):
-    """A document, how the runs answer it, and its lines with the words that were altered."""
+    """How the runs answer a document, and its lines with the words that were altered."""
 
-    document: Document
     item: Item
     context: list[list[Piece]]
     question: list[list[Piece]]
@@ -51,8 +50,7 @@ def _group_views(board: Board) -> dict[int, list[DocumentView]]:
         original = originals[document.group]
         context = diff_lines(original.context.strip(), document.context.strip())
         question = diff_lines(*(" ".join(one.question.split()) for one in (original, document)))
-        view = DocumentView(document, item, context, question, readings)
-        groups[document.group].append(view)
+        groups[document.group].append(DocumentView(item, context, question, readings))
     return groups
 
 

@@ -60,7 +60,7 @@ def add_submit(commands: Commands) -> None:
 
 
 def _submit(options: argparse.Namespace) -> None:
-    from pragworld_tasks.files import refusing
+    from pragworld_tasks.files import write_whole
     from pragworld_tasks.leaderboard import hub
     from pragworld_tasks.leaderboard.boards import load_runs
     from pragworld_tasks.leaderboard.every_eval_ever import every_eval_ever_files
@@ -86,11 +86,9 @@ def _submit(options: argparse.Namespace) -> None:
     written = {options.out / path: content for path, content in files.items()}
     if not options.overwrite and (taken := [path for path in written if path.exists()]):
         raise InputError(f"{taken[0]} exists; pass --overwrite, or another folder")
-    with refusing(options.out):
-        for path, content in written.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            print(path)
+    for path, content in written.items():
+        write_whole(path, content)
+        print(path)
     if options.push:
         print(hub.push_results(submissions[0].model, *files.values()))
 

@@ -19,12 +19,11 @@ from pragworld_tasks.authoring.checks import find_quote_problem
 from pragworld_tasks.authoring.labels import (
     LabelledDocument,
     label_documents,
-    labelled_groups,
     panel_label,
+    settled_documents,
     votes_needed,
 )
 from pragworld_tasks.authoring.pipeline import unvoted
-from pragworld_tasks.authoring.results import settled_documents
 from pragworld_tasks.authoring.shortcuts import check_shortcuts
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
@@ -145,7 +144,6 @@ def test_a_given_label_that_the_panel_contradicts_goes_to_review() -> None:
     labelled = label_documents(documents, {})
     assert [label.answer for _, label in labelled] == ["yes", None, "no", "no"]
     assert labelled[1].label.reason == "the panel says no, the given label is yes"
-    assert labelled_groups(labelled) == {2}
 
 
 CONTEXT = (
