@@ -16,7 +16,7 @@ from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import read_predictions
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import PUBLISHED
 
 
@@ -101,7 +101,7 @@ def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> No
     predictions = read_predictions(evaluation.samples_file(task), documents)
     expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
     if split_of(task) == "manual":
-        published = tallies(to_released_run(documents, predictions.released))
+        published = tallies(to_run(documents, predictions.released, released_grouping=True))
         expected |= {f"{name}_published": published[name] for name in PUBLISHED}
     shown = evaluation.metrics(task)
     for name, one in expected.items():

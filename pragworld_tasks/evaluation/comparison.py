@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
@@ -12,9 +13,8 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_difference_intervals,
     mcnemar,
     sign_flip_test,
-    tallies,
 )
-from pragworld_tasks.evaluation.scoring import ScoreReport, shown_tallies
+from pragworld_tasks.evaluation.scoring import ScoreReport
 from pragworld_tasks.text import (
     format_interval,
     format_percent,
@@ -32,23 +32,54 @@ class Difference:
     interval: Interval
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two runs on the same documents.
+    """Two runs on the same documents; every figure is of the first run minus the second.
 
-    Attributes:
-        differences: first run minus second, by metric.
-        on_documents: exact McNemar test over documents, right or wrong.
-        on_groups: the same over groups, right where all their documents are; None without
-            alterations.
-        by_group: exact sign-flip test of accuracy that treats groups as independent. Documents of
-            one group are not, so that the test over documents finds too much.
+    Intervals and tests are computed when they are first needed.
     """
 
-    differences: dict[str, Difference]
-    on_documents: McNemar
-    on_groups: McNemar | None
-    by_group: SignFlip
+    first: ScoreReport
+    second: ScoreReport
+
+    @cached_property
+    def differences(self) -> dict[str, Difference]:
+        """The differences by metric.
+
+        Intervals use the same draws of groups for both runs, so what makes a group hard for both
+        cancels out.
+        """
+        first, second = self.first.tallies, self.second.tallies
+        intervals = bootstrap_difference_intervals(first, second)
+        return {
+            name: Difference(
+                100 * (first[name].share - second[name].share),
+                Interval(100 * interval.low, 100 * interval.high),
+            )
+            for name, interval in intervals.items()
+        }
+
+    @cached_property
+    def on_documents(self) -> McNemar:
+        """The exact McNemar test over documents, right or wrong."""
+        return mcnemar(self.first.run.correct, self.second.run.correct)
+
+    @cached_property
+    def on_groups(self) -> McNemar | None:
+        """The same over groups, right where all documents are; None without alterations."""
+        if not self.first.has_alterations:
+            return None
+        first, second = (run.tallies["robust_acc"].right > 0 for run in (self.first, self.second))
+        return mcnemar(first, second)
+
+    @cached_property
+    def by_group(self) -> SignFlip:
+        """The exact sign-flip test of accuracy, which treats groups as independent.
+
+        Documents of one group are not, so that the test over documents finds too much.
+        """
+        ahead = self.first.tallies["acc"].right - self.second.tallies["acc"].right
+        return SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
 
     @property
     def p(self) -> float:
@@ -83,29 +114,11 @@ class Comparison:
 def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
     """Compare two runs on the same documents: how much they differ, and whether by chance.
 
-    Returns:
-        First minus second. Intervals use the same draws of groups for both runs, so what makes a
-        group hard for both cancels out.
-
     Raises:
         InputError: The runs are on different documents, or on other gold answers.
     """
     check_same_documents(first, second)
-    ours, theirs = (shown_tallies(report.run, report.split) for report in (first, second))
-    intervals = bootstrap_difference_intervals(ours, theirs)
-    on_groups, by_group = _tests_over_groups(first, second)
-    return Comparison(
-        differences={
-            name: Difference(
-                100 * (first_tally.share - theirs[name].share),
-                Interval(100 * intervals[name].low, 100 * intervals[name].high),
-            )
-            for name, first_tally in ours.items()
-        },
-        on_documents=mcnemar(first.run.correct, second.run.correct),
-        on_groups=on_groups,
-        by_group=by_group,
-    )
+    return Comparison(first, second)
 
 
 def runs_table(
@@ -152,9 +165,9 @@ def runs_table(
         if against:
             points = report.metrics[main].percent - against[1].metrics[main].percent
             row.append((f"minus {against[0]}", format_points(points)))
-            row.append(("p", f"{_main_p(report, against[1]):.3g}"))
+            row.append(("p", f"{Comparison(report, against[1]).p:.3g}"))
         else:
-            p = f"{_main_p(report, reports[following]):.3g}" if following else ""
+            p = f"{Comparison(report, reports[following]).p:.3g}" if following else ""
             row.append(("p, next row", p))
         rows.append(row)
     return markdown_table(
@@ -162,22 +175,6 @@ def runs_table(
         [header for header, _ in rows[0]],
         [[cell for _, cell in row] for row in rows],
     )
-
-
-def _main_p(first: ScoreReport, second: ScoreReport) -> float:
-    """Return `Comparison.p` without the intervals of a comparison."""
-    on_groups, by_group = _tests_over_groups(first, second)
-    return on_groups.p if on_groups else by_group.p
-
-
-def _tests_over_groups(first: ScoreReport, second: ScoreReport) -> tuple[McNemar | None, SignFlip]:
-    """Test robust accuracy, where there are alterations, and accuracy."""
-    ours, theirs = tallies(first.run), tallies(second.run)
-    ahead = ours["acc"].right - theirs["acc"].right
-    by_group = SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
-    if not first.has_alterations:
-        return None, by_group
-    return mcnemar(ours["robust_acc"].right > 0, theirs["robust_acc"].right > 0), by_group
 
 
 def check_same_documents(first: ScoreReport, second: ScoreReport) -> None:

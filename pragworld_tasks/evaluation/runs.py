@@ -319,11 +319,11 @@ def _logged_model(results: Mapping[str, Any]) -> ModelRecord:
     """Return the model that was evaluated."""
     config = results["config"]
     loaded = loaded_model(config.get("model_args"))
+    unnamed = results.get("model_name") or config.get("model")
     parameters = config.get("model_num_parameters") or 0
     dtype = config.get("model_dtype")
     return ModelRecord(
-        **loaded
-        | {"name": loaded["name"] or str(results.get("model_name") or config.get("model"))},
+        **{**loaded, "name": loaded["name"] or str(unnamed)},
         revision=config.get("model_sha") or config.get("model_revision") or None,
         dtype=str(dtype).removeprefix("torch.") if dtype else None,
         chat_template=results.get("chat_template") is not None,  # "" where a server applies its own

@@ -135,14 +135,19 @@ class ScoreReport:
         return to_run(self.documents, self.predictions.ours)
 
     @cached_property
-    def metrics(self) -> dict[str, Share]:
-        """The metrics by name, as `metrics.tallies` lists them."""
-        return _shares(shown_tallies(self.run, self.split))
+    def tallies(self) -> dict[str, Tally]:
+        """Right answers and documents in each group, by metric."""
+        return shown_tallies(self.run, self.split)
 
     @cached_property
+    def metrics(self) -> dict[str, Share]:
+        """The metrics by name, as `metrics.tallies` lists them."""
+        return _shares(self.tallies)
+
+    @property
     def has_alterations(self) -> bool:
         """Whether the documents have altered variants, and so metrics such as robust accuracy."""
-        return "robust_acc" in shown_tallies(self.run, self.split)
+        return "robust_acc" in self.tallies
 
     @cached_property
     def published(self) -> dict[str, Share]:
@@ -153,9 +158,8 @@ class ScoreReport:
         """
         if self.split == "synthetic":
             return {}
-        shown = shown_tallies(
-            to_released_run(self.documents, self.predictions.released), self.split
-        )
+        run = to_run(self.documents, self.predictions.released, released_grouping=True)
+        shown = shown_tallies(run, self.split)
         left_out = _OF_READINGS if self.split == "manual" else ()
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
@@ -287,24 +291,33 @@ def _refuse_repeated(what: str, numbers: Iterable[int]) -> None:
             )
 
 
-def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
+def to_run(
+    documents: Sequence[Document],
+    answers: Sequence[Answer | None],
+    released_grouping: bool = False,
+) -> Run:
     """Return the arrays that the metrics are computed from.
 
     Args:
         documents: a split, or some documents of one.
         answers: the answer to each document; None where the response could not be read.
+        released_grouping: take originals and robust groups as the released scoring has them.
 
     Raises:
         KeyError: An answer is neither yes nor no.
     """
     group = _integers(document.group for document in documents)
+    released_group = _integers(document.released_group for document in documents)
     readings = readings_of(documents)
     return Run(
         gold=_integers(_SIGNS[document.answer] for document in documents),
         predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
         group=group,
-        robust_group=group,
-        is_original=_booleans(document.is_original for document in documents),
+        robust_group=released_group if released_grouping else group,
+        is_original=_booleans(
+            document.released_is_original if released_grouping else document.is_original
+            for document in documents
+        ),
         flips=_booleans(document.effect == "flip" for document in documents),
         keeps=_booleans(document.effect == "invariant" for document in documents),
         disputed=_booleans(bool(read and read.is_disputed) for read in readings),
@@ -314,15 +327,6 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
             read.is_undetermined if read else document.basis == "undetermined"
             for document, read in zip(documents, readings, strict=True)
         ),
-    )
-
-
-def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
-    """Return what `to_run` does, with originals and robust groups as the released scoring has."""
-    return dataclasses.replace(
-        to_run(documents, answers),
-        robust_group=_integers(document.released_group for document in documents),
-        is_original=_booleans(document.released_is_original for document in documents),
     )
 
 

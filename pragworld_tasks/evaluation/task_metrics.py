@@ -25,7 +25,7 @@ from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 
 PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them
 
@@ -131,7 +131,7 @@ def _items(
         "robust_acc_undisputed": (document.group, record["undisputed_group_size"]),
     }
     if document.split == "manual":
-        released = tallies(to_released_run([document], [released_answer]))
+        released = tallies(to_run([document], [released_answer], released_grouping=True))
         shown |= {f"{name}_published": released[name] for name in PUBLISHED}
         sizes["robust_acc_published"] = (document.released_group, record["released_group_size"])
     if document.turns_ago is not None:

@@ -22,7 +22,7 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import (
     robust_share,
     robust_share_stderr,
@@ -70,7 +70,8 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
     metrics = {metric: [item[metric] for item in items] for metric in items[0]}
     found = {metric: aggregate(metric, values) for metric, values in metrics.items()}
     expected = shown_tallies(to_run(DOCUMENTS, [read_answer(one) for one in answers]), "manual")
-    released = tallies(to_released_run(DOCUMENTS, [read_answer_released(one) for one in answers]))
+    by_released = [read_answer_released(one) for one in answers]
+    released = tallies(to_run(DOCUMENTS, by_released, released_grouping=True))
     for name in ("robust_acc", "original_acc", "altered_acc"):
         expected[f"{name}_published"] = released[name]
     assert set(found) == {end for name in expected for end in (name, f"{name}_stderr")}
