@@ -19,7 +19,6 @@ class Item:
     """A document, and how several runs answer it.
 
     Attributes:
-        document: the document.
         right: number of runs whose answer is the gold one.
         only_wrong: number of runs that answer this document wrong and the rest of its group right.
         breaks_group: whether no document of its group is answered right by fewer runs, and some
@@ -56,8 +55,8 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
     """
     if not reports:
         raise InputError("there are no runs; pass one or more")
-    first, *others = reports.values()
-    for report in others:
+    first = next(iter(reports.values()))
+    for report in reports.values():
         check_same_documents(first, report)
     correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
     group, right = first.run.group, correct.sum(axis=0)
@@ -83,25 +82,24 @@ def items_csv(items: Sequence[Item]) -> str:
     """Return an item analysis as CSV: a line for each document, a last column for each run."""
     from pandas import DataFrame
 
-    text: str = DataFrame(map(_row, items)).to_csv(index=False, lineterminator="\n")
+    rows = [
+        {
+            "row": item.document.row,
+            "group": item.document.group,
+            "alteration": alteration_category(item.document),
+            "effect": item.document.effect or "",
+            "question_type": question_type(item.document),
+            "gold": item.document.answer,
+            "runs": len(item.answers),
+            "right": item.right,
+            "only_wrong": item.only_wrong,
+            "breaks_group": _YES_NO[item.breaks_group],
+            "disputed": _YES_NO[item.is_disputed],
+            "undetermined": _YES_NO[item.is_undetermined],
+            "question": " ".join(item.document.question.split()),
+            **{name: answer or "unreadable" for name, answer in item.answers.items()},
+        }
+        for item in items
+    ]
+    text: str = DataFrame(rows).to_csv(index=False, lineterminator="\n")
     return text
-
-
-def _row(item: Item) -> dict[str, object]:
-    document = item.document
-    return {
-        "row": document.row,
-        "group": document.group,
-        "alteration": alteration_category(document),
-        "effect": document.effect or "",
-        "question_type": question_type(document),
-        "gold": document.answer,
-        "runs": len(item.answers),
-        "right": item.right,
-        "only_wrong": item.only_wrong,
-        "breaks_group": _YES_NO[item.breaks_group],
-        "disputed": _YES_NO[item.is_disputed],
-        "undetermined": _YES_NO[item.is_undetermined],
-        "question": " ".join(document.question.split()),
-        **{name: answer or "unreadable" for name, answer in item.answers.items()},
-    }

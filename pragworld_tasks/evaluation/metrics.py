@@ -239,14 +239,13 @@ def bootstrap_difference_intervals(
     second: Mapping[Name, Tally],
     resamples: int = RESAMPLES,
     seed: int = 0,
-    level: float = LEVEL,
 ) -> dict[Name, Interval]:
     """Return percentile bootstrap intervals of first minus second, two runs on the same documents.
 
     Both runs use the same draws of groups, so what makes a group hard for both cancels out.
     """
     drawn = bootstrap_differences(first, second, resamples, seed)
-    return {name: percentile_interval(differences, level) for name, differences in drawn.items()}
+    return {name: percentile_interval(differences) for name, differences in drawn.items()}
 
 
 def bootstrap_differences(
@@ -284,9 +283,7 @@ def simultaneous_intervals(
     }
 
 
-def rank_runs(
-    tallies: Mapping[Name, Tally], resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
-) -> dict[Name, Rank]:
+def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict[Name, Rank]:
     """Rank runs on the same documents by one metric, with percentile bootstrap intervals.
 
     Equal runs share the better place. Every draw of groups ranks all runs anew, so groups that are
@@ -301,9 +298,9 @@ def rank_runs(
     if not tallies:
         return {}
     right, total = _stack(tallies)
-    drawn = _resampled_shares(right[None], total, resamples, seed)[0]
+    drawn = _resampled_shares(right[None], total, resamples, seed=0)[0]
     shares = np.concatenate([(right.sum(axis=0) / total.sum(axis=0))[None], drawn])
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     ranks = {}
     for column, name in enumerate(tallies):
         places = 1 + (shares > shares[:, [column]]).sum(axis=1)
@@ -314,7 +311,7 @@ def rank_runs(
     return ranks
 
 
-def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) -> ClusteredMean:
+def clustered_mean(values: ArrayLike, group: ArrayLike) -> ClusteredMean:
     """Return the mean of values whose groups, not documents, are independent.
 
     The interval and the test follow Student's t with the cluster-robust standard error of the mean
@@ -334,7 +331,7 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
     if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
         undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
         return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     p = 2 * float(stdtr(freedom, -abs(mean.share) / error))
     return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
 

@@ -59,9 +59,8 @@ def published_answers(model: str, split: Split = "manual") -> Predictions:
     ours, released = (
         [_LETTERS[letter] for letter in content[field]] for field in ("answers", "answers_released")
     )
-    return Predictions(
-        _records(ours, released), content["documents_digest"], FILES[split].texts_digest
-    )
+    digest = content["documents_digest"]
+    return Predictions(_records(ours, released), digest, FILES[split].texts_digest)
 
 
 @functools.cache

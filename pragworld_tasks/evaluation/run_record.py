@@ -7,9 +7,9 @@ again from its answers; only `verify` compares.
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pragworld_tasks.data.documents import Answer, Split, texts_digest
 from pragworld_tasks.errors import InputError, first_problem
@@ -34,6 +34,21 @@ PUBLIC_ARGUMENTS = {
 _PATH = re.compile(r"(?:[.~/\\]|[A-Za-z]:[/\\]).*", re.DOTALL)
 
 
+def public_name(name: str) -> str:
+    """Return a name on a hub as it is, and a path as the name of its last folder, `./NAME`.
+
+    Examples:
+        >>> public_name("developer/model"), public_name("~/models/mine")
+        ('developer/model', './mine')
+    """
+    if not _PATH.fullmatch(name):
+        return name
+    return "./" + re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+
+
+_PublicName = Annotated[str, AfterValidator(public_name)]
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -47,18 +62,13 @@ class ModelRecord(_Part):
         chat_template: whether a chat template was applied; None where it is not known.
     """
 
-    name: str = Field(min_length=1)
+    name: _PublicName = Field(min_length=1)
     revision: str | None = None
-    adapter: str | None = None
+    adapter: _PublicName | None = None
     dtype: str | None = None
     quantization: str | None = None
     chat_template: bool | None = None
     parameters: int | None = Field(default=None, gt=0, le=10**15)
-
-    @field_validator("name", "adapter")
-    @classmethod
-    def _public_name(cls, name: str | None) -> str | None:
-        return name and public_name(name)
 
 
 class EnvironmentRecord(_Part):
@@ -182,15 +192,3 @@ def read_run_records(path: Path) -> dict[str, RunRecord]:
         return {name: RunRecord.model_validate(record) for name, record in records.items()}
     except ValidationError as error:
         raise InputError(f"{path}: not a run record: {first_problem(error)}") from error
-
-
-def public_name(name: str) -> str:
-    """Return a name on a hub as it is, and a path as the name of its last folder, `./NAME`.
-
-    Examples:
-        >>> public_name("developer/model"), public_name("~/models/mine")
-        ('developer/model', './mine')
-    """
-    if not _PATH.fullmatch(name):
-        return name
-    return "./" + re.split(r"[/\\]", name.rstrip("/\\"))[-1]

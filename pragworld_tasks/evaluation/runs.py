@@ -50,13 +50,10 @@ class NamedRun:
 
     Attributes:
         name: what tables call it.
-        source: where its answers come from.
-        split: the split that they are to; None where the files do not say.
-        predictions: its answers.
+        split: the split that its answers are to; None where the files do not say.
         model: the model that answered; the name of the run where that is not known.
         files: the files of its responses, or of its record.
         sampled: the documents that lm-eval logged with its answers.
-        environment: how the model ran.
         generator: settings of generated documents.
     """
 
@@ -152,11 +149,13 @@ def common_split(runs: Sequence[NamedRun]) -> Split:
 
 
 def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
-    """Return the runs that an argument names: each kind of argument has a function."""
+    """Return the runs that an argument names."""
     kind, _, name = argument.partition(":")
     path = Path(argument)
     if kind == "published":
-        return _published_runs(name, split or "manual")
+        on = split or "manual"
+        models = (published_models(on) if name == "all" else []) or [name]
+        return [_published_run(model, on) for model in models]
     if kind == "readings":
         readers = ModelRecord(name=f"label readers ({name})")
         return [NamedRun(argument, "readings", "manual", reading_answers(name), readers)]
@@ -166,19 +165,10 @@ def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
     return _recorded_runs(path) if path.suffix == ".json" else [_run_in_file(path)]
 
 
-def _published_runs(name: str, split: Split) -> list[NamedRun]:
-    """Return a released run of the paper, or all on the split."""
-    models = published_models(split) if name == "all" else []
-    return [
-        NamedRun(
-            f"published:{model}",
-            "published",
-            split,
-            published_answers(model, split),
-            ModelRecord(name=model),
-        )
-        for model in models or [name]
-    ]
+def _published_run(model: str, split: Split) -> NamedRun:
+    """Return a released run of the paper."""
+    answers = published_answers(model, split)
+    return NamedRun(f"published:{model}", "published", split, answers, ModelRecord(name=model))
 
 
 def _recorded_runs(path: Path) -> list[NamedRun]:
@@ -241,17 +231,16 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
     if part := part_of_run(path):
         raise InputError(f"{path}: {part}; pass a whole run")
     predictions, documents = read_responses(path)
+    split = documents[0].split if documents else None
     model = ModelRecord(name=path.stem)
-    run = NamedRun(name or path.name, "responses", None, predictions, model, [path], documents)
-    if documents:
-        run = replace(run, split=documents[0].split)
+    run = NamedRun(name or path.name, "responses", split, predictions, model, [path], documents)
     results, task = _results_beside(path), task_and_date(path)[0]
-    if results is None or run.split is None:
+    if results is None or split is None:
         return run
     generator = None
-    if run.split.startswith(GENERATED):
+    if split.startswith(GENERATED):
         settings = results.get("configs", {}).get(task, {}).get("metadata") or {}
-        generator = generator_settings(run.split, settings)
+        generator = generator_settings(split, settings)
     return replace(
         run,
         source="lm-eval",

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.splits import GENERATED, OWN, SPLIT_NAMES, named_documents
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.splits import OWN, SPLIT_NAMES, named_documents
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import check_output, write_json, write_whole
 
 if TYPE_CHECKING:
-    from pragworld_tasks.data.documents import Document
     from pragworld_tasks.evaluation.runs import NamedRun
 
 _TRACKING = "generated_entity_tracking"
@@ -70,11 +72,9 @@ def add_score(commands: Commands) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
-    from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
     from pragworld_tasks.evaluation.items import analyze_items, items_csv
     from pragworld_tasks.evaluation.runs import common_split, find_runs
-    from pragworld_tasks.files import check_output, write_json, write_whole
 
     inputs = [name.partition(":")[2] or name for name in (*options.runs, options.against) if name]
     inputs += [options.documents] if options.documents else []
@@ -103,10 +103,9 @@ def _score(options: argparse.Namespace) -> None:
         print("\n".join([report.to_text(), *compared]))
 
 
-def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> "list[Document]":
+def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> list[Document]:
     """Return the documents that the runs are on."""
     from pragworld_tasks.data.own_documents import read_documents
-    from pragworld_tasks.errors import InputError
 
     if options.documents and split != OWN:
         raise InputError(f"--documents: not for the split {split}; leave one of them out")
@@ -114,8 +113,8 @@ def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") 
         return read_documents(options.documents)
     if options.metadata and split in (_TRACKING, OWN):
         raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
-    if split in SPLIT_NAMES and (split != GENERATED or options.metadata):
-        return named_documents(split, options.metadata or "{}", "--metadata")[0]
+    if options.metadata:
+        return named_documents(split, options.metadata, "--metadata")[0]
     for run in runs:
         if documents := run.documents():
             return documents
