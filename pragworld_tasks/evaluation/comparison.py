@@ -141,8 +141,7 @@ def runs_table(
         InputError: The runs are on different documents.
     """
     first = next(iter(reports.values()))
-    for report in [*reports.values(), *([against[1]] if against else [])]:
-        check_same_documents(first, report)
+    check_same_documents(*reports.values(), *([against[1]] if against else []))
     main = "robust_acc" if first.has_alterations else "acc"
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
@@ -177,13 +176,14 @@ def runs_table(
     )
 
 
-def check_same_documents(first: ScoreReport, second: ScoreReport) -> None:
-    """Refuse two runs that were not given the same documents with the same gold answers."""
-    if list(first.documents) != list(second.documents):
-        raise InputError("the two runs are on different documents; compare runs on the same ones")
-    if first.responses_digest != second.responses_digest:
-        raise InputError(
-            f"the two runs are on different documents (digests {first.responses_digest:.12} and "
-            f"{second.responses_digest:.12}): texts or gold answers differ; compare runs on the "
-            "same file"
-        )
+def check_same_documents(first: ScoreReport, *others: ScoreReport) -> None:
+    """Refuse runs that were not given the same documents with the same gold answers."""
+    differ = "the two runs are on different documents"
+    for other in others:
+        if list(first.documents) != list(other.documents):
+            raise InputError(f"{differ}; compare runs on the same ones")
+        if first.responses_digest != other.responses_digest:
+            raise InputError(
+                f"{differ} (digests {first.responses_digest:.12} and {other.responses_digest:.12}):"
+                " texts or gold answers differ; compare runs on the same file"
+            )

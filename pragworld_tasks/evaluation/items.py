@@ -56,8 +56,7 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
     if not reports:
         raise InputError("there are no runs; pass one or more")
     first = next(iter(reports.values()))
-    for report in reports.values():
-        check_same_documents(first, report)
+    check_same_documents(*reports.values())
     correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
     group, right = first.run.group, correct.sum(axis=0)
     items = []
