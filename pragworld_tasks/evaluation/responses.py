@@ -72,11 +72,13 @@ class Predictions:
             None where they do not say.
         texts_digest: the `texts_digest` of the documents that they answer; None where it is not
             known. Only documents with the same texts, in the same order, can be scored by them.
+        logged: the documents that lm-eval logged with them.
     """
 
     answers: list[AnswerRecord]
     documents_digest: str | None = None
     texts_digest: str | None = None
+    logged: list[Document] | None = None
 
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:
@@ -150,16 +152,13 @@ def read_predictions(path: str | Path, documents: Sequence[Document]) -> Predict
         >>> set(pt.read_predictions(path, documents).ours)
         {'no'}
     """
-    predictions, _ = read_responses(Path(path))
+    predictions = read_responses(Path(path))
     predictions.check_documents(documents, str(path))
     return replace(predictions, texts_digest=texts_digest(documents))
 
 
-def read_responses(path: Path) -> tuple[Predictions, list[Document] | None]:
-    """Read a file of responses.
-
-    Returns:
-        Its answers in the order of the rows, and the documents if lm-eval logged them.
+def read_responses(path: Path) -> Predictions:
+    """Read the answers in a file of responses, in the order of the rows.
 
     Raises:
         InputError: A line holds no response, or rows are missing or repeated.
@@ -183,12 +182,12 @@ def read_responses(path: Path) -> tuple[Predictions, list[Document] | None]:
     digests = {read.digest for read in ordered}
     asked = [read.asked for read in ordered if read.asked]
     documents = [document for document in asked if isinstance(document, Document)]
-    predictions = Predictions(
+    return Predictions(
         [read.answer for read in ordered],
         digests.pop() if len(digests) == 1 else None,
         texts_digest(asked) if len(asked) == len(ordered) else None,
+        documents if len(documents) == len(ordered) else None,
     )
-    return predictions, documents if len(documents) == len(ordered) else None
 
 
 class _Read(NamedTuple):

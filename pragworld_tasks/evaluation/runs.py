@@ -53,7 +53,6 @@ class NamedRun:
         split: the split that its answers are to; None where the files do not say.
         model: the model that answered; the name of the run where that is not known.
         files: the files of its responses, or of its record.
-        sampled: the documents that lm-eval logged with its answers.
         generator: settings of generated documents.
     """
 
@@ -63,7 +62,6 @@ class NamedRun:
     predictions: Predictions
     model: ModelRecord
     files: Sequence[Path] = ()
-    sampled: list[Document] | None = None
     environment: EnvironmentRecord | None = None
     generator: dict[str, Any] | None = None
 
@@ -75,13 +73,13 @@ class NamedRun:
         """
         if self.split and is_released(self.split):
             return split_documents(self.split)
-        if self.sampled:
-            if self.predictions.documents_digest != documents_digest(self.sampled):
+        if logged := self.predictions.logged:
+            if self.predictions.documents_digest != documents_digest(logged):
                 raise InputError(
                     f"{self.name}: not all documents are there, or it holds two runs; pass a whole "
                     "run, without --limit"
                 )
-            return self.sampled
+            return logged
         if self.split and self.generator:
             return split_documents(self.split, self.generator)
         return None
@@ -230,10 +228,10 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
         )
     if part := part_of_run(path):
         raise InputError(f"{path}: {part}; pass a whole run")
-    predictions, documents = read_responses(path)
-    split = documents[0].split if documents else None
+    predictions = read_responses(path)
+    split = predictions.logged[0].split if predictions.logged else None
     model = ModelRecord(name=path.stem)
-    run = NamedRun(name or path.name, "responses", split, predictions, model, [path], documents)
+    run = NamedRun(name or path.name, "responses", split, predictions, model, [path])
     results, task = _results_beside(path), task_and_date(path)[0]
     if results is None or split is None:
         return run
