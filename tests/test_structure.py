@@ -34,11 +34,12 @@ ENTRIES = {HARNESS, "pragworld_tasks.cli", "pragworld_tasks.link"}
 UPWARD = {("pragworld_tasks.data.splits", "dialogues")}
 README_LINES = 160
 # How many lines of Python each room may have. Raising one is a decision that a commit of its own
-# explains; what a room gains, another gives up.
+# explains; what a room gains, another gives up. Where a room is larger than it is meant to be, its
+# goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
-    "pragworld_tasks/*.py": 1_380,
-    "pragworld_tasks/data": 1_150,
-    "pragworld_tasks/evaluation": 2_200,
+    "pragworld_tasks/*.py": 1_590,  # goal: 1,380
+    "pragworld_tasks/data": 1_345,  # goal: 1,150
+    "pragworld_tasks/evaluation": 2_620,  # goal: 2,200
     "pragworld_tasks/sensitivity": 2_400,
     "pragworld_tasks/quantities": 1_480,
     "pragworld_tasks/leaderboard": 1_500,
@@ -49,8 +50,7 @@ BUDGETS = {
     "pragworld_tasks/dialogues": 6_984,
     "pragworld_tasks/text_alterations": 3_782,
 }
-TEST_LINES = 12_000  # of all rooms of pragworld_tasks together, without helper modules
-HELPER_LINES = 3_000  # of all modules that tests share, in whichever folder
+TEST_LINES = 13_800  # of all rooms of pragworld_tasks together; goal: 12,000
 
 
 def _modules() -> dict[str, Path]:
@@ -314,12 +314,7 @@ def test_a_room_keeps_to_its_budget(room: str) -> None:
 
 def test_the_tests_of_the_rooms_keep_to_their_budget() -> None:
     rooms = ["root", *(Path(room).name for room in BUDGETS if not room.endswith(".py"))]
-    assert sum(_lines((ROOT / "tests" / room).rglob("test_*.py")) for room in rooms) <= TEST_LINES
-
-
-def test_the_helpers_of_tests_keep_to_their_budget() -> None:
-    paths = [path for path in (ROOT / "tests").rglob("*.py") if not path.stem.startswith("test_")]
-    assert _lines(paths) <= HELPER_LINES
+    assert sum(_lines((ROOT / "tests" / room).rglob("*.py")) for room in rooms) <= TEST_LINES
 
 
 def _lines(paths: Iterable[Path]) -> int:

@@ -61,7 +61,6 @@ class DomainReport(Shares, frozen=True):
 
     Attributes:
         domain: The domain; `own` for own questions.
-        questions: The number of questions.
         notes: Which questions are not in which means.
     """
 
@@ -164,7 +163,7 @@ def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
 
 
 def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
-    """Yield what the figures do not show, and which of them are undefined."""
+    """Yield what the figures do not show, and which are undefined."""
     if without := sum(all(value is None for value in prompt.values) for prompt in samples.prompts):
         yield f"{without} of {len(samples.prompts)} prompts have no readable response"
     responses = [prompt.responses for prompt in samples.prompts]
