@@ -47,32 +47,26 @@ def add_author(commands: Commands) -> None:
         help="label these documents, which have answers to compare, instead of writing new ones: "
         f"a file such as `generate` writes, or {' or '.join(_RELEASED)}, for a released split",
     )
-    command.add_argument(
-        "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write"
-    )
+    add = command.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     for name, default, what in (
         ("groups", 20, "groups with labels to write; at most four times as many are tried"),
         ("turns", 16, "turns of a conversation"),
         ("variants", 5, "alterations of a conversation, at most"),
         ("seed", 0, "seed of the draws"),
     ):
-        command.add_argument(
-            f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default: {default}"
-        )
-    command.add_argument(
+        text = f"{what}; default: {default}"
+        add(f"--{name}", type=int, default=default, metavar="N", help=text)
+    add(
         "--prompts",
         type=Path,
         metavar="FILE",
         help="TOML with prompts of your own in place of some or all of ours",
     )
-    models = command.add_argument_group("models")
-    models.add_argument(
-        "--base-url", required=True, metavar="URL", help="an OpenAI-compatible server: …/v1"
-    )
-    models.add_argument(
-        "--model", required=True, metavar="NAME", help="the model that writes, by its name there"
-    )
-    models.add_argument(
+    add = command.add_argument_group("models").add_argument
+    add("--base-url", required=True, metavar="URL", help="an OpenAI-compatible server: …/v1")
+    add("--model", required=True, metavar="NAME", help="the model that writes, by its name there")
+    add(
         "--panel",
         nargs="+",
         metavar="MODEL",
@@ -84,13 +78,8 @@ def add_author(commands: Commands) -> None:
         ("concurrency", 8, "N", "requests at a time"),
         ("timeout", 60.0, "SECONDS", "silence of the server after which a request is retried"),
     ):
-        models.add_argument(
-            f"--{name}",
-            type=type(value),
-            default=value,
-            metavar=metavar,
-            help=f"{what}; default: {value:g}",
-        )
+        text = f"{what}; default: {value:g}"
+        add(f"--{name}", type=type(value), default=value, metavar=metavar, help=text)
 
 
 def _author(options: argparse.Namespace) -> None:

@@ -23,14 +23,15 @@ def add_board(commands: Commands) -> None:
         "shows every dialogue and what each run answered. Open index.html: no server is needed.",
         example="pragworld-tasks board results/ published:all readings:majority --out board",
     )
-    command.add_argument(
+    add = command.add_argument
+    add(
         "runs",
         nargs="*",
         metavar="RUN",
         help="whatever `score` takes; put the split before a run whose file does not name it: "
         "entity_tracking:outputs.jsonl",
     )
-    command.add_argument(
+    add(
         "--demo",
         action="store_true",
         help="show what comes with the package: the paper's released answers, the readers of the "
@@ -40,11 +41,9 @@ def add_board(commands: Commands) -> None:
         ("--layers", "files of `pragworld-interp ablate` and `patch`: adds a page of heat maps"),
         ("--sensitivity", "files of `decompose --json`: adds a page of PS, AS and MU"),
     ):
-        command.add_argument(
-            option, nargs="+", type=Path, default=[], metavar="FILE", help=description
-        )
-    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    command.add_argument("--overwrite", action="store_true", help="replace a leaderboard")
+        add(option, nargs="+", type=Path, default=[], metavar="FILE", help=description)
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    add("--overwrite", action="store_true", help="replace a leaderboard")
 
 
 def _board(options: argparse.Namespace) -> None:

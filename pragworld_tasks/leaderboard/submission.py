@@ -108,11 +108,7 @@ def to_submissions(
 
 
 def check_submittable(record: RunRecord) -> None:
-    """Refuse a run whose figures are not a model's, on documents that others have.
-
-    Raises:
-        InputError: The run is one.
-    """
+    """Refuse a run whose figures are not a model's, or on documents that nobody else has."""
     if record.data.split == OWN:
         raise InputError(
             f"{record.model.name}: a run on documents of your own, which nobody else can be "
