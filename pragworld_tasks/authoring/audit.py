@@ -125,9 +125,6 @@ def _untold(shortcuts: Sequence[ShortcutCheck], manual: Sequence[Document] | Non
     yield "Errors that members of the panel share: they look like agreement. Read some labels."
 
 
-# Balance ------------------------------------------------------------------------------------------
-
-
 def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[bool]]]:
     """Return by breakdown and class whether each of its documents is yes."""
     effects = (lambda document: document.effect, ("flip", "invariant"))
@@ -163,9 +160,6 @@ def _overlap(documents: Iterable[Document], manual: Iterable[Document]) -> Itera
                     f"conversation {document.group} shares {_percent(shared, 1)} % of the "
                     f"sequences of four words with row {row}"
                 )
-
-
-# Markdown -----------------------------------------------------------------------------------------
 
 
 def _list(title: str, items: Iterable[str]) -> Iterator[str]:

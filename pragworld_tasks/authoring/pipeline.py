@@ -166,11 +166,10 @@ class _Attempts:
             self.documents += documents
 
     async def _write(self, number: int) -> AuthoredConversation | None:
-        line = number % len(self.seeds)
-        if not (entities := self.entities[line]):
-            return None
-        seed, turns = self.seeds[line], self.settings.turns
-        return await write_conversation(self.asker, number, seed, entities, turns)
+        line, turns = number % len(self.seeds), self.settings.turns
+        if entities := self.entities[line]:
+            return await write_conversation(self.asker, number, self.seeds[line], entities, turns)
+        return None
 
     def _is_new(self, conversation: AuthoredConversation) -> bool:
         """Return whether a conversation is not too like others, and drop it if it is."""
@@ -192,9 +191,6 @@ class _Attempts:
         documents = (variant.model_copy(update={"question": question}) for variant in variants)
         polls = (poll(self.asker, self.settings.panel, document) for document in documents)
         return await asyncio.gather(*polls)
-
-
-# Existing documents -------------------------------------------------------------------------------
 
 
 async def poll_documents(

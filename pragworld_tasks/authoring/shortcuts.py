@@ -72,7 +72,9 @@ def _cross_validated(
     for train, test in GroupKFold(_FOLDS).split(answers, groups=groups):
         known, asked = ([texts[place] for place in places] for places in (train, test))
         learned = [answers[place] for place in train]
-        of_fold = regression_answers(known, learned, asked, 1, 2, _STRENGTH)
+        of_fold = regression_answers(
+            known, learned, asked, longest=1, least_documents=2, strength=_STRENGTH
+        )
         for place, answer in zip(test, of_fold, strict=True):
             predicted[place] = answer
     return predicted

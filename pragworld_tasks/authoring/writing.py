@@ -18,7 +18,6 @@ from pragworld_tasks.authoring import checks
 from pragworld_tasks.authoring.checks import speakers_of
 from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
 from pragworld_tasks.authoring.stages import (
-    NO_ENTITIES,
     Asker,
     AuthoredConversation,
     AuthoringRecord,
@@ -82,16 +81,14 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | 
     for objection in objections:
         asker.drop(prompt, number, objection)
     if short := _short(entities):
-        known: dict[str, Any] = {
-            kind: ", ".join(getattr(entities, kind)) or "none" for kind in ENTITY_KINDS
-        }
-        more = await asker.ask_or_drop(
-            "entities_new", EntityLists, number, conversation=text, **known
-        )
-        wanted = (more or NO_ENTITIES).model_copy(
-            update={kind: () for kind in ENTITY_KINDS if kind not in short}
-        )
-        entities, _ = checks.accept_entities(None, wanted, speakers, entities)
+        values: dict[str, Any] = {"conversation": text}
+        values |= {kind: ", ".join(getattr(entities, kind)) or "none" for kind in ENTITY_KINDS}
+        more = await asker.ask_or_drop("entities_new", EntityLists, number, **values)
+        if more:
+            wanted = more.model_copy(
+                update={kind: () for kind in ENTITY_KINDS if kind not in short}
+            )
+            entities, _ = checks.accept_entities(None, wanted, speakers, entities)
     if short := _short(entities):
         rule = "the seed has fewer than two entities of a kind"
         asker.drop(prompt, number, (rule, ", ".join(short)))
