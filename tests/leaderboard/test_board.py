@@ -170,7 +170,7 @@ def test_groups_of_any_numbers_are_shown_once_whatever_the_order_of_documents(
     assert 'id="group--7"' in (tmp_path / "site" / f"{board.slug}-dialogues.html").read_text()
     for number, views in dialogues_content(board)["groups"]:
         own = [document for document in documents if document.group == number]
-        assert [view.document for view in views] == [own[-1], *own[:-1]]
+        assert [view.item.document for view in views] == [own[-1], *own[:-1]]
         changed = [any(piece.change != "same" for piece in chain(*view.context)) for view in views]
         assert changed == [False] + [True] * (len(own) - 1)
 
