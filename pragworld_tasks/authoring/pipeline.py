@@ -83,11 +83,19 @@ class AuthoredDocuments:
 
 
 async def _gather(stage: str, work: Iterable[Awaitable[_Result]]) -> list[_Result]:
-    """Return the results of coroutines in their order, and show how many are done."""
-    from tqdm.asyncio import tqdm
+    """Start coroutines in their order, return their results in it, and show how many are done."""
+    from tqdm import tqdm
 
-    results: list[_Result] = await tqdm.gather(*work, desc=stage, leave=False)
-    return results
+    waiting = list(work)
+    with tqdm(total=len(waiting), desc=stage, leave=False) as progress:
+
+        async def counted(awaitable: Awaitable[_Result]) -> _Result:
+            result = await awaitable
+            progress.update()
+            return result
+
+        # tqdm's own `gather` starts them in the order of a set, which differs between machines.
+        return await asyncio.gather(*map(counted, waiting))
 
 
 async def author_documents(
