@@ -64,12 +64,13 @@ def test_the_programs_have_few_commands_and_options(
         if program != "pragworld-train" or action.dest not in OF_TRL
     }
     assert len(options) <= MOST_OPTIONS, options
-    commands = {
-        name
+    commands = ["pragworld-train"] + [
+        f"{program} {command}"
         for program, parser in programs.items()
-        for name, action in leaves(parser, program)
-        if name != program or program == "pragworld-train"
-    }
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for command in action.choices
+    ]
     assert len(commands) <= MOST_COMMANDS, commands
 
 
