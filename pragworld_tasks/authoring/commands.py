@@ -148,6 +148,8 @@ def _write_and_print(
     )
     if failed := failed_votes_text(made.documents):
         print(f"{folder}: {failed}")
+    if gone := decisions.keys() - {document.digest for document in made.documents}:
+        print(f"{folder}: {format_count(len(gone), 'decision')} about documents that changed")
     return groups
 
 

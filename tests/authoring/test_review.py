@@ -315,7 +315,9 @@ def test_nothing_on_the_page_is_inaccessible(page: Any) -> None:
     assert not accessibility_problems(page)
 
 
-def test_the_last_decision_about_a_document_counts(folder: Path, tmp_path: Path) -> None:
+def test_the_last_decision_about_a_document_counts(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     digests = [document.digest for document in _documents()]
 
     def apply(reviewer: str, **rows: int) -> dict[int, tuple[str, str]]:
@@ -339,3 +341,7 @@ def test_the_last_decision_about_a_document_counts(folder: Path, tmp_path: Path)
     main(["review", str(folder)])  # makes the same files of the same votes and decisions
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
     assert "1 were rejected in review. Reviewers decided about 3." in files["report.md"].decode()
+    capsys.readouterr()
+    _write_run(folder, _documents()[:2])  # `author` wrote others in the place of the rest
+    main(["review", str(folder)])
+    assert "2 decisions about documents that changed" in capsys.readouterr().out
