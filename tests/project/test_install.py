@@ -155,7 +155,7 @@ def package_files(folder: Path) -> set[str]:
             "[interp]",
             "pragworld-interp ablate --model {tiny} --split generated --metadata {groups} "
             "--out layers.json",
-            "useful, by sign",
+            "without ablation: accuracy",
         ),
         (
             "[train]",
