@@ -36,12 +36,12 @@ import train
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from pragworld_interp.agreement import supports_trees
-from pragworld_interp.decoder import from_model
+from pragworld_interp.engine.agreement import supports_trees
+from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.packing import work_units
 from pragworld_interp.lm_eval_models import TreeLM
-from pragworld_interp.packing import work_units
-from pragworld_interp.runs import default_budget
-from pragworld_interp.tokenization import group_prompts, tokenize_prompts
+from pragworld_interp.prompts.tokenization import group_prompts, tokenize_prompts
+from pragworld_interp.run.units import default_budget
 from pragworld_tasks.files import write_json
 
 SIZES = {"gpu": (24, 2048), "quick": (3, 128)}  # layers and width: 1.6 billion weights, and few

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from pragworld_interp.sweep_data import build_report, data_identity
+from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import SweepSettings

@@ -15,9 +15,10 @@ from sweep_engines import HIDDEN, SWEEPS, Task
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from pragworld_interp import packing, runs
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.modules import replaced_forward
+from pragworld_interp.engine import packing
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.modules import replaced_forward
+from pragworld_interp.run import units as runs
 
 # The most tokens for each token of the trees, at these batch sizes, and copies of the branches.
 PADDING, COPIES = 1.05, 1.5

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from pragworld_interp import ablation, agreement, packing, patching, runs
-from pragworld_interp.ablation import Ablation
-from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.patching import PatchedLogits, PatchingPair
-from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
+from pragworld_interp.engine import ablation, agreement, packing, patching
+from pragworld_interp.engine.ablation import Ablation
+from pragworld_interp.engine.decoder import Decoder, from_model
+from pragworld_interp.engine.patching import PatchedLogits, PatchingPair
+from pragworld_interp.prompts.tokenization import PromptGroup, group_prompts, tokenize_prompts
+from pragworld_interp.run import units as runs
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -188,7 +189,7 @@ def sweep_patching(task: Task) -> torch.Tensor:
 
 def pyvene_ablation(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_ablation` with pyvene."""
-    from pragworld_interp import reference
+    from pragworld_interp.engine import pyvene_engine as reference
 
     prompts = [prompt for group in task.groups for prompt in group.prompts]
     logits = reference.reference_ablated_logits(
@@ -199,7 +200,7 @@ def pyvene_ablation(task: Task) -> torch.Tensor:
 
 def pyvene_patching(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_patching` with pyvene."""
-    from pragworld_interp import reference
+    from pragworld_interp.engine import pyvene_engine as reference
 
     results = []
     for group, pairs in zip(task.groups, task.pairs, strict=True):

@@ -32,8 +32,8 @@ from transformers.utils import logging
 
 import pragworld_tasks as pt
 from pragworld_interp import ablate
-from pragworld_interp.decoder import find_blocks, from_model
-from pragworld_interp.packing import pad_prompts
+from pragworld_interp.engine.decoder import find_blocks, from_model
+from pragworld_interp.engine.packing import pad_prompts
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.loading import Model, load_decoder
-from pragworld_interp.modules import first_tensor
-from pragworld_interp.packing import Batch, pad_prompts, token_batches
-from pragworld_interp.tokenization import tokenize_prompts
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.modules import first_tensor
+from pragworld_interp.engine.packing import Batch, pad_prompts, token_batches
+from pragworld_interp.prompts.tokenization import tokenize_prompts
+from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import write_json

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from study_report import BASE, StudyRun, make_study_report
 
-from pragworld_interp.loading import load_config
+from pragworld_interp.run.loading import load_config
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json, write_whole

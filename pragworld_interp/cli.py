@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.sweep_data import Dtype, parse_layers, select_pair
+from pragworld_interp.run.inputs import Dtype, parse_layers, select_pair
 from pragworld_tasks.command_line import (
     Commands,
     add_command,
@@ -38,7 +38,7 @@ from pragworld_tasks.layers.settings import (
 from pragworld_tasks.layers.token_report import read_patched_tokens
 
 if TYPE_CHECKING:
-    from pragworld_interp.pipeline import SweepInputs
+    from pragworld_interp.run.sweeps import SweepInputs
 
 # torch and whatever needs it are imported by the sweeps only: the help, `plot` and `compare` run
 # without.
@@ -142,7 +142,7 @@ def _ablate(options: argparse.Namespace) -> None:
     layers = None if options.layers is None else parse_layers(options.layers)
     sweep = _prepare(options)
 
-    from pragworld_interp.pipeline import ablate_layers
+    from pragworld_interp.run.sweeps import ablate_layers
 
     seed = options.seed if options.replacement == "resample" else None
     intervention = Intervention(options.module, options.replacement, seed, options.positions)
@@ -190,8 +190,8 @@ def _patch(options: argparse.Namespace) -> None:
         )
     sweep = _prepare(options)
 
-    from pragworld_interp.pipeline import patch_layers, trace_layers
-    from pragworld_interp.runs import process_state
+    from pragworld_interp.run.sweeps import patch_layers, trace_layers
+    from pragworld_interp.run.units import process_state
 
     if options.row is None:
         report = patch_layers(sweep, options.positions, options.out)
@@ -311,9 +311,9 @@ def _load(
     options: argparse.Namespace, documents: Sequence[Document], generator: dict[str, Any] | None
 ) -> "SweepInputs":
     with _needs_packages("`ablate` and `patch` need"):
-        from pragworld_interp.pipeline import prepare_sweep
+        from pragworld_interp.run.sweeps import prepare_sweep
 
-    from pragworld_interp.loading import Model
+    from pragworld_interp.run.loading import Model
 
     names = [field.name for field in fields(Model) if field.name != "name"]
     model = Model(options.model, **{name: getattr(options, name) for name in names})

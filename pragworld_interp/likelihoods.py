@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.packing import (
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.packing import (
     Tokens,
     TokenTree,
     build_tree,
@@ -16,7 +16,7 @@ from pragworld_interp.packing import (
     pack_trees,
     token_batches,
 )
-from pragworld_interp.sweep import LiveBlock, sweep_layers
+from pragworld_interp.engine.sweep import LiveBlock, sweep_layers
 
 # A sequence joins a tree that holds at least this share of it already. Each token of a tree costs
 # a column of the mask for all others.

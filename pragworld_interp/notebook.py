@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pragworld_interp import pipeline
 from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
-from pragworld_interp.decoder import from_model, without_labels
-from pragworld_interp.loading import model_identity
-from pragworld_interp.prompt_texts import prompt_texts, single_tokens
-from pragworld_interp.runs import process_state
-from pragworld_interp.sweep_data import Layers, OwnPrompt, select_pair
+from pragworld_interp.engine.decoder import from_model, without_labels
+from pragworld_interp.prompts.labels import prompt_texts, single_tokens
+from pragworld_interp.run import sweeps as pipeline
+from pragworld_interp.run.inputs import Layers, OwnPrompt, select_pair
+from pragworld_interp.run.loading import model_identity
+from pragworld_interp.run.units import process_state
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport

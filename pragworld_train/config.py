@@ -5,7 +5,7 @@ from typing import Any
 
 from trl import SFTConfig
 
-from pragworld_interp.loading import load_config
+from pragworld_interp.run.loading import load_config
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import is_same_model
 from pragworld_train.layer_settings import LayerSettings

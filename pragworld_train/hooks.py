@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.decoder import Block
-from pragworld_interp.modules import copied, first_tensor
+from pragworld_interp.engine.decoder import Block
+from pragworld_interp.engine.modules import copied, first_tensor
 from pragworld_train.layer_settings import Reduction
 from pragworld_train.losses import LabelProbe, at_ends, hls_loss
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pragworld_interp.loading import Model
+from pragworld_interp.run.loading import Model
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import task_folder, task_names
 

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from trl.data_utils import common_prefix_length
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from pragworld_interp.prompt_texts import text_before_answer
+from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import check_classes
 

@@ -24,7 +24,7 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from trl import SFTTrainer, pack_dataset
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from pragworld_interp.decoder import find_blocks
+from pragworld_interp.engine.decoder import find_blocks
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.checks import (

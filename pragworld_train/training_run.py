@@ -19,8 +19,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
-from pragworld_interp.loading import first_line, load_config
-from pragworld_interp.prompt_texts import text_before_answer
+from pragworld_interp.prompts.labels import text_before_answer
+from pragworld_interp.run.loading import first_line, load_config
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pragworld_interp.sweep_data import build_report, data_identity
+from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport

@@ -11,9 +11,9 @@ import transformers
 from places import ROOT
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 
-from pragworld_interp.decoder import OLDEST_TRANSFORMERS, from_model
-from pragworld_interp.modules import replaced_forward
-from pragworld_interp.prompt_texts import label_tokens
+from pragworld_interp.engine.decoder import OLDEST_TRANSFORMERS, from_model
+from pragworld_interp.engine.modules import replaced_forward
+from pragworld_interp.prompts.labels import label_tokens
 from pragworld_tasks.errors import InputError
 
 
@@ -23,7 +23,7 @@ def test_transformers_that_gives_wrong_numbers_is_refused(monkeypatch: pytest.Mo
         needed.startswith(f"transformers>={OLDEST_TRANSFORMERS}")
         for needed in project["optional-dependencies"]["interp"]
     )
-    monkeypatch.setattr("pragworld_interp.decoder.transformers.__version__", "4.57.6")
+    monkeypatch.setattr("pragworld_interp.engine.decoder.transformers.__version__", "4.57.6")
     message = "transformers 4.57.6 is too old for layers; needed is 5.13.0 or newer: pip install -U"
     with pytest.raises(InputError, match=message):
         from_model(small_model("qwen2"), LabelsOnly())

@@ -15,9 +15,10 @@ from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from pragworld_interp import EXAMPLES, ablation, patching
+from pragworld_interp import EXAMPLES
 from pragworld_interp.cli import main
-from pragworld_interp.decoder import Decoder
+from pragworld_interp.engine import ablation, patching
+from pragworld_interp.engine.decoder import Decoder
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
@@ -594,8 +595,8 @@ def test_without_pyvene_only_its_engine_is_refused(
     run: Run, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
-    monkeypatch.delitem(sys.modules, "pragworld_interp.reference", raising=False)
-    monkeypatch.delattr("pragworld_interp.reference", raising=False)
+    monkeypatch.delitem(sys.modules, "pragworld_interp.engine.pyvene_engine", raising=False)
+    monkeypatch.delattr("pragworld_interp.engine.pyvene_engine", raising=False)
     for command in ("ablate", "patch"):
         arguments = (command, *TINY, "--limit", "1")
         main([*arguments, "--out", str(tmp_path / command)])

@@ -24,9 +24,11 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from pragworld_interp import EXAMPLES, likelihoods, read_layers, tree_attention
-from pragworld_interp.ablation import ablated_module
-from pragworld_interp.decoder import find_blocks, without_labels
+from pragworld_interp import EXAMPLES, likelihoods, read_layers
+from pragworld_interp.engine import tree_attention
+from pragworld_interp.engine.ablation import ablated_module
+from pragworld_interp.engine.decoder import find_blocks, without_labels
+from pragworld_interp.engine.packing import build_tree
 from pragworld_interp.likelihoods import (
     Continuation,
     share_prefixes,
@@ -34,7 +36,6 @@ from pragworld_interp.likelihoods import (
     tree_likelihoods,
 )
 from pragworld_interp.lm_eval_models import AblatedLM, TreeLM
-from pragworld_interp.packing import build_tree
 from pragworld_tasks.layers.settings import Intervention, Module
 from pragworld_tasks.tiny import tiny_folder
 
@@ -188,7 +189,7 @@ def test_a_lack_of_memory_changes_no_likelihood(monkeypatch: pytest.MonkeyPatch)
         if sizes[-1] > 90:
             raise torch.OutOfMemoryError("full")
 
-    monkeypatch.setattr("pragworld_interp.agreement.supports_trees", lambda *_: True)
+    monkeypatch.setattr("pragworld_interp.engine.agreement.supports_trees", lambda *_: True)
     with find_blocks(lm.model)[1].mlp.register_forward_pre_hook(allocate):
         assert_same(likelihoods_of(lm), expected)
     assert max(sizes) > 90

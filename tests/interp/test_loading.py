@@ -21,13 +21,13 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from pragworld_interp.ablation import Ablation, ablated_logits
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.loading import Model, check_revision, load_decoder
-from pragworld_interp.packing import pad_prompts
-from pragworld_interp.positions import PromptParts
-from pragworld_interp.rope import longest_prompt
-from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
+from pragworld_interp.engine.ablation import Ablation, ablated_logits
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.packing import pad_prompts
+from pragworld_interp.engine.rope import longest_prompt
+from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.tokenization import TokenizedPrompt, tokenize_prompts
+from pragworld_interp.run.loading import Model, check_revision, load_decoder
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings

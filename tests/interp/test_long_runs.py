@@ -17,10 +17,11 @@ from command_runs import Program, refused, run_in_two_processes, run_program
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from pragworld_interp import ablation, runs
 from pragworld_interp.cli import main
-from pragworld_interp.positions import PromptParts
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.engine import ablation
+from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.tokenization import PromptGroup
+from pragworld_interp.run import units as runs
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 

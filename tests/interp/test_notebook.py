@@ -25,19 +25,11 @@ from transformers import (
 )
 
 import pragworld_tasks as pt
-from pragworld_interp import (
-    LayerReport,
-    ablate,
-    compare,
-    patch,
-    read_layers,
-    read_patching,
-    trace,
-)
+from pragworld_interp import LayerReport, ablate, compare, patch, read_layers, read_patching, trace
 from pragworld_interp.arguments import check_sweepable
 from pragworld_interp.cli import main
-from pragworld_interp.decoder import from_model
-from pragworld_interp.loading import Model, load_decoder, model_identity
+from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.run.loading import Model, load_decoder, model_identity
 from pragworld_tasks.dialogues.settings import TrackingSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
@@ -160,7 +152,7 @@ def test_trees_that_chosen_positions_make_too_long_are_padded_rows(
         sizes.append(longest)
         return "they are too long" if len(sizes) > 1 else None
 
-    monkeypatch.setattr("pragworld_interp.agreement.tree_obstacle", too_long)
+    monkeypatch.setattr("pragworld_interp.engine.agreement.tree_obstacle", too_long)
     found = ablate(*loaded, DOCUMENTS, **settings)
     assert sizes[0] < sizes[1]
     assert "not packed as trees: they are too long\n" in capsys.readouterr().err

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import LabelsOnly, small_model
 
-from pragworld_interp import packing
-from pragworld_interp.agreement import supports_trees, tree_obstacle
-from pragworld_interp.decoder import from_model
-from pragworld_interp.packing import (
+from pragworld_interp.engine import packing
+from pragworld_interp.engine.agreement import supports_trees, tree_obstacle
+from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.packing import (
     build_tree,
     pack_trees,
     pad_prompts,

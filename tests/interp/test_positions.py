@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_interp.alignment import align_altered, align_tokens, align_utterances
-from pragworld_interp.patching import patching_pairs
-from pragworld_interp.positions import PromptParts, find_parts, select_positions
-from pragworld_interp.sweep_data import OwnPrompt
-from pragworld_interp.tokenization import PromptGroup, group_positions
+from pragworld_interp.engine.patching import patching_pairs
+from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_interp.run.inputs import OwnPrompt
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import PARTS, PARTS_OF_PAIRS, positions_problem

@@ -18,25 +18,26 @@ import torch
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
 from torch import Tensor, nn
 
-import pragworld_interp.ablation
-import pragworld_interp.patching
-from pragworld_interp import reference, tree_attention
-from pragworld_interp.ablation import Ablation, ablated_module, build_ablation
-from pragworld_interp.agreement import supports_rows, supports_trees
-from pragworld_interp.alignment import align_tokens
-from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.modules import first_tensor
-from pragworld_interp.packing import (
+import pragworld_interp.engine.ablation
+import pragworld_interp.engine.patching
+from pragworld_interp.engine import pyvene_engine as reference
+from pragworld_interp.engine import tree_attention
+from pragworld_interp.engine.ablation import Ablation, ablated_module, build_ablation
+from pragworld_interp.engine.agreement import supports_rows, supports_trees
+from pragworld_interp.engine.decoder import Decoder, from_model
+from pragworld_interp.engine.modules import first_tensor
+from pragworld_interp.engine.packing import (
     Batch,
     Tokens,
     build_tree,
     pack_trees,
     pad_prompts,
 )
-from pragworld_interp.patching import PatchedLogits, PatchingPair, patching_pairs
-from pragworld_interp.positions import PromptParts
-from pragworld_interp.rope import longest_prompt, rope_limit
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.engine.patching import PatchedLogits, PatchingPair, patching_pairs
+from pragworld_interp.engine.rope import longest_prompt, rope_limit
+from pragworld_interp.prompts.alignment import align_tokens
+from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import (
@@ -256,7 +257,7 @@ def by_pyvene(decoder: Decoder, ablation: Ablation) -> Tensor:
 
 
 def by_sweeping(decoder: Decoder, ablation: Ablation) -> Tensor:
-    return pragworld_interp.ablation.ablated_logits(
+    return pragworld_interp.engine.ablation.ablated_logits(
         decoder, pad_prompts(PROMPTS), ablation, chunk=40
     )
 
@@ -269,7 +270,7 @@ def sweep_patched(
     chunk: int,
 ) -> PatchedLogits:
     """Return the logits of one group, which runs together with another."""
-    _, logits = pragworld_interp.patching.patched_logits(
+    _, logits = pragworld_interp.engine.patching.patched_logits(
         decoder, [OTHERS, prompts], [OTHER_PAIRS, pairs], trees, chunk
     )
     return logits
@@ -311,7 +312,7 @@ def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) ->
     assert pyvene.dtype == torch.float32
     assert_close(pyvene, expected[:, :3])
     for (layout, batch), chunk in zip(layouts(decoder).items(), cycle(chunks), strict=False):
-        found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk)
+        found = pragworld_interp.engine.ablation.ablated_logits(decoder, batch, ablation, chunk)
         assert_close(found, expected, (layout, chunk))
     for layer in range(LAYERS):
         effects = (expected[1 + layer] - expected[0]).abs().amax(1)
@@ -349,7 +350,9 @@ def test_heads_sets_of_layers_and_positions(architecture: str) -> None:
         if trees and (architecture != "gpt_neo" or len(tree.ids) <= 64):
             batches.append(pack_trees([tree], decoder.dtype))
         for batch in batches:
-            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
+            found = pragworld_interp.engine.ablation.ablated_logits(
+                decoder, batch, ablation, chunk=40
+            )
             assert_close(found, expected, number)
 
 
@@ -358,7 +361,9 @@ def test_a_head_is_what_its_values_write() -> None:
     decoder = small_decoder("gpt_neox")
     targets = (Target((1,), 2),)
     batch = pad_prompts(PROMPTS)
-    found = pragworld_interp.ablation.ablated_logits(decoder, batch, Ablation("heads", targets), 40)
+    found = pragworld_interp.engine.ablation.ablated_logits(
+        decoder, batch, Ablation("heads", targets), 40
+    )
     without = copy.deepcopy(decoder.model)
     values = without.gpt_neox.layers[1].attention.query_key_value
     with torch.no_grad():  # query, key and value of each head, one head after the other
@@ -375,7 +380,9 @@ def test_linear_attention_has_no_heads_to_ablate() -> None:
     assert [block.heads and block.heads.count for block in decoder.blocks] == [None, 4, None]
     heads = (Target((1,), 1), Target((1,), 3))
     ablation = Ablation("heads", heads)
-    found = pragworld_interp.ablation.ablated_logits(decoder, pad_prompts(PROMPTS), ablation, 40)
+    found = pragworld_interp.engine.ablation.ablated_logits(
+        decoder, pad_prompts(PROMPTS), ablation, 40
+    )
     assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation), within=_OF_QWEN3_NEXT)
     with pytest.raises(InputError, match=r"GatedDeltaNet: its heads cannot be told apart"):
         ablated_module(decoder.blocks[0], "heads")
@@ -399,7 +406,7 @@ def test_engines_agree_on_a_model_in_bfloat16_and_round_no_logits(architecture: 
     ablation = Ablation("mlp", TARGETS)
     expected = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
     for layout, batch in layouts(decoder).items():
-        found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
+        found = pragworld_interp.engine.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
         assert torch.equal(found.argmax(2), expected.argmax(2)), layout
         torch.testing.assert_close(found, expected, rtol=0, atol=0.2)
     for logits in (found, expected):
@@ -476,7 +483,9 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
         pyvene = reference.reference_ablated_logits(decoder, prompts, ablation)
         assert_close(pyvene, ablated_by_hooks(decoder, prompts, ablation))
         for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
-            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
+            found = pragworld_interp.engine.ablation.ablated_logits(
+                decoder, batch, ablation, chunk=200
+            )
             assert_close(found, pyvene)
     patched = reference.reference_patched_logits(decoder, prompts, pairs).patched
     assert_close(patched, patched_by_hooks(decoder, prompts, pairs).patched)
@@ -498,7 +507,7 @@ def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
     expected = ablated_by_hooks(decoder, prompts, ablation)
     assert_close(reference.reference_ablated_logits(decoder, prompts, ablation), expected)
     for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
-        found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
+        found = pragworld_interp.engine.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
         assert_close(found, expected)
     patched = patched_by_hooks(decoder, prompts, pairs).patched
     assert_close(reference.reference_patched_logits(decoder, prompts, pairs).patched, patched)
@@ -542,10 +551,12 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
         expected = ablated_by_hooks(decoder, PROMPTS, ablation)
         assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-2
         for layout, batch in layouts(decoder).items():
-            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
+            found = pragworld_interp.engine.ablation.ablated_logits(
+                decoder, batch, ablation, chunk=40
+            )
             assert_close(found, expected, (ablation.module, layout), within)
     # As many rows as heads.
-    found = pragworld_interp.ablation.ablated_logits(
+    found = pragworld_interp.engine.ablation.ablated_logits(
         decoder, pad_prompts(PROMPTS[:4]), Ablation("mlp", TARGETS), chunk=40
     )
     expected = ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp", TARGETS))
@@ -773,10 +784,10 @@ def test_failing_leaves_nothing_behind(
 
 
 def test_without_pyvene_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pragworld_interp.reference")
+    monkeypatch.delitem(sys.modules, "pragworld_interp.engine.pyvene_engine")
     monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
     with pytest.raises(InputError) as caught:
-        importlib.import_module("pragworld_interp.reference")
+        importlib.import_module("pragworld_interp.engine.pyvene_engine")
     assert str(caught.value) == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
 
 
@@ -784,7 +795,11 @@ def test_importing_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # This module prints when it is run; it is run again here.
-    for name in ("pyvene", "pyvene.models.intervenable_base", "pragworld_interp.reference"):
+    for name in (
+        "pyvene",
+        "pyvene.models.intervenable_base",
+        "pragworld_interp.engine.pyvene_engine",
+    ):
         monkeypatch.delitem(sys.modules, name)
-    importlib.import_module("pragworld_interp.reference")
+    importlib.import_module("pragworld_interp.engine.pyvene_engine")
     assert capsys.readouterr() == ("", "")

@@ -15,21 +15,23 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from pragworld_interp import reference, runs, tree_attention
-from pragworld_interp.ablation import (
+from pragworld_interp.engine import pyvene_engine as reference
+from pragworld_interp.engine import tree_attention
+from pragworld_interp.engine.ablation import (
     Ablation,
     ablated_logits,
     build_ablation,
     gold_by_group,
 )
-from pragworld_interp.agreement import _holds, probe_prompts, supports_rows, supports_trees
-from pragworld_interp.alignment import align_tokens
-from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.modules import replaced_forward
-from pragworld_interp.packing import group_batch
-from pragworld_interp.patching import PatchingPair, patched_logits
-from pragworld_interp.positions import PromptParts
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.engine.agreement import _holds, probe_prompts, supports_rows, supports_trees
+from pragworld_interp.engine.decoder import Decoder, from_model
+from pragworld_interp.engine.modules import replaced_forward
+from pragworld_interp.engine.packing import group_batch
+from pragworld_interp.engine.patching import PatchingPair, patched_logits
+from pragworld_interp.prompts.alignment import align_tokens
+from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.tokenization import PromptGroup
+from pragworld_interp.run import units as runs
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target, every_layer

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from layer_reports import make_documents
 
-from pragworld_interp.sweep_data import choose_targets, fingerprint, parse_layers
+from pragworld_interp.run.inputs import choose_targets, fingerprint, parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target
 

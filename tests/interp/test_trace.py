@@ -10,17 +10,13 @@ import pytest
 import torch
 
 import pragworld_tasks as pt
-from pragworld_interp import (
-    TokenReport,
-    patching,
-    pipeline,
-    read_patched_tokens,
-    trace,
-)
+from pragworld_interp import TokenReport, read_patched_tokens, trace
 from pragworld_interp.cli import main
-from pragworld_interp.decoder import from_model
-from pragworld_interp.loading import model_identity
-from pragworld_interp.sweep_data import OwnPrompt, select_pair
+from pragworld_interp.engine import patching
+from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.run import sweeps as pipeline
+from pragworld_interp.run.inputs import OwnPrompt, select_pair
+from pragworld_interp.run.loading import model_identity
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken

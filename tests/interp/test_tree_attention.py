@@ -10,11 +10,11 @@ from small_models import LabelsOnly, small_model
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from pragworld_interp import sweep, tree_attention
-from pragworld_interp.ablation import Ablation, ablated_logits
-from pragworld_interp.decoder import from_model
-from pragworld_interp.packing import build_tree, pack_trees
-from pragworld_interp.tree_attention import Span, TreeAttention, spans
+from pragworld_interp.engine import sweep, tree_attention
+from pragworld_interp.engine.ablation import Ablation, ablated_logits
+from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.packing import build_tree, pack_trees
+from pragworld_interp.engine.tree_attention import Span, TreeAttention, spans
 from pragworld_tasks.layers.settings import every_layer
 
 

@@ -13,7 +13,7 @@ from layer_reports import QUICK, make_documents, make_report, random_report, to_
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pragworld_interp.sweep_data import build_report
+from pragworld_interp.run.inputs import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest, ttest_1samp
 
-from pragworld_interp.sweep_data import build_report
+from pragworld_interp.run.inputs import build_report
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (

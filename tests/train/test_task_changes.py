@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from pragworld_interp.loading import Model
+from pragworld_interp.run.loading import Model
 from pragworld_tasks.errors import InputError
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import MetricChange, compare_tasks

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pragworld_interp.tokenization import PromptGroup, group_positions
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 
 Tokens = Sequence[int]
 

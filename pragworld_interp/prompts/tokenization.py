@@ -6,11 +6,11 @@ from itertools import groupby
 
 from torch import Tensor
 
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.positions import PromptParts, find_parts, select_positions
-from pragworld_interp.prompt_texts import prompt_texts
-from pragworld_interp.rope import longest_prompt
-from pragworld_interp.sweep_data import OwnPrompt
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.rope import longest_prompt
+from pragworld_interp.prompts.labels import prompt_texts
+from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
+from pragworld_interp.run.inputs import OwnPrompt
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from pragworld_interp.modules import AttentionMode
+from pragworld_interp.engine.modules import AttentionMode
 
 # The number of queries in a span. A short branch does not pay for a call of its own. In a long
 # branch, the first queries do not attend to its end.

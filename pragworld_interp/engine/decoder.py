@@ -16,8 +16,8 @@ import transformers
 from packaging.version import Version
 from torch import Tensor, nn
 
-from pragworld_interp.modules import first_tensor, replaced_forward
-from pragworld_interp.prompt_texts import label_tokens
+from pragworld_interp.engine.modules import first_tensor, replaced_forward
+from pragworld_interp.prompts.labels import label_tokens
 from pragworld_tasks.errors import InputError
 
 OLDEST_TRANSFORMERS = "5.13.0"  # as in pyproject.toml

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.ablation import Ablation, ablated_module
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.packing import Tokens, pad_prompts
-from pragworld_interp.patching import PatchedLogits, PatchingPair
-from pragworld_interp.rope import rope_of_each_row
+from pragworld_interp.engine.ablation import Ablation, ablated_module
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.packing import Tokens, pad_prompts
+from pragworld_interp.engine.patching import PatchedLogits, PatchingPair
+from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_tasks.errors import InputError
 
 try:

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pragworld_interp.decoder import Block, Decoder
-from pragworld_interp.modules import copied, first_tensor, replaced_forward, with_tensor
-from pragworld_interp.packing import Batch
-from pragworld_interp.rope import rope_of_each_row
-from pragworld_interp.runs import divide_prompts
-from pragworld_interp.sweep import LiveBlock, sweep_layers
-from pragworld_interp.tokenization import PromptGroup, gold_probabilities
+from pragworld_interp.engine.decoder import Block, Decoder
+from pragworld_interp.engine.modules import copied, first_tensor, replaced_forward, with_tensor
+from pragworld_interp.engine.packing import Batch
+from pragworld_interp.engine.rope import rope_of_each_row
+from pragworld_interp.engine.sweep import LiveBlock, sweep_layers
+from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
+from pragworld_interp.run.units import divide_prompts
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Module, Target
 

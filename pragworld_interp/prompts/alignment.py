@@ -2,8 +2,8 @@
 
 from difflib import SequenceMatcher
 
-from pragworld_interp.packing import Tokens
-from pragworld_interp.positions import PromptParts
+from pragworld_interp.engine.packing import Tokens
+from pragworld_interp.prompts.parts import PromptParts
 
 # Positions of the original prompt, each with the position of the altered prompt to patch from.
 Alignment = list[tuple[int, int]]

@@ -13,14 +13,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from pragworld_interp.alignment import (
-    Alignment,
-    align_altered,
-    align_tokens,
-    align_utterances,
-)
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.packing import (
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.packing import (
     Batch,
     Tokens,
     TokenTree,
@@ -29,8 +23,14 @@ from pragworld_interp.packing import (
     pad_prompts,
     token_batches,
 )
-from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
-from pragworld_interp.tokenization import PromptGroup, gold_probabilities, group_positions
+from pragworld_interp.engine.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
+from pragworld_interp.prompts.alignment import (
+    Alignment,
+    align_altered,
+    align_tokens,
+    align_utterances,
+)
+from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities, group_positions
 from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.patching_report import PairEffect
 

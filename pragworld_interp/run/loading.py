@@ -11,9 +11,9 @@ from typing import Any, Literal
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
-from pragworld_interp.modules import is_out_of_memory
-from pragworld_interp.runs import process_state
+from pragworld_interp.engine.decoder import Decoder, from_model, with_adapter_inside
+from pragworld_interp.engine.modules import is_out_of_memory
+from pragworld_interp.run.units import process_state
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import ModelIdentity
 

@@ -13,9 +13,9 @@ from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from transformers import DynamicCache
 
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.modules import cache_name, is_out_of_memory
-from pragworld_interp.packing import (
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.modules import cache_name, is_out_of_memory
+from pragworld_interp.engine.packing import (
     Batch,
     Tokens,
     additive_mask,
@@ -23,7 +23,7 @@ from pragworld_interp.packing import (
     pack_trees,
     pad_prompts,
 )
-from pragworld_interp.rope import rope_limit, rope_of_each_row
+from pragworld_interp.engine.rope import rope_limit, rope_of_each_row
 from pragworld_tasks.errors import InputError
 
 

@@ -21,8 +21,8 @@ from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.modules import is_out_of_memory
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.engine.modules import is_out_of_memory
+from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pragworld_interp.alignment import align_altered, align_tokens, align_utterances
-from pragworld_interp.patching import PatchingPair
-from pragworld_interp.tokenization import PromptGroup, gold_probabilities
+from pragworld_interp.engine.patching import PatchingPair
+from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
 from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken, TokenReport

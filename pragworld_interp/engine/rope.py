@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.modules import replaced_forward
+from pragworld_interp.engine.modules import replaced_forward
 
 _DEPENDENT = ("longrope", "dynamic")
 

@@ -11,30 +11,24 @@ import torch
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from pragworld_interp import (
-    ablation,
-    agreement,
-    loading,
-    packing,
-    patching,
-    runs,
-    tracing,
-)
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.sweep_data import (
-    Layers,
-    OwnPrompt,
-    build_report,
-    choose_targets,
-    data_identity,
-)
-from pragworld_interp.tokenization import (
+from pragworld_interp.engine import ablation, agreement, packing, patching
+from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.prompts.tokenization import (
     PromptGroup,
     group_positions,
     group_prompts,
     label_texts,
     place_of,
     tokenize_prompts,
+)
+from pragworld_interp.run import loading, tracing
+from pragworld_interp.run import units as runs
+from pragworld_interp.run.inputs import (
+    Layers,
+    OwnPrompt,
+    build_report,
+    choose_targets,
+    data_identity,
 )
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
@@ -178,7 +172,7 @@ def ablate_layers(
     for group in sweep.groups:
         group_positions(group, intervention.positions)
     if sweep.engine == "pyvene":
-        from pragworld_interp import reference
+        from pragworld_interp.engine import pyvene_engine as reference
 
         is_single = all(target in every_layer(len(blocks)) for target in targets)
         if intervention.positions != "all" or not is_single:
@@ -280,7 +274,7 @@ def patch_layers(
 def _patching_work(sweep: SweepInputs, positions: str) -> runs.Work:
     """Return the function that computes the effects of the pairs of groups."""
     if sweep.engine == "pyvene":
-        from pragworld_interp import reference
+        from pragworld_interp.engine import pyvene_engine as reference
     decoder = sweep.decoder
     layers = [target.name for target in every_layer(len(decoder.blocks))]
 
@@ -389,7 +383,7 @@ def trace_layers(sweep: SweepInputs) -> TokenReport:
             or the memory does not suffice.
     """
     if sweep.engine == "pyvene":
-        from pragworld_interp import reference
+        from pragworld_interp.engine import pyvene_engine as reference
     if runs.process_state().num_processes > 1:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups

@@ -24,17 +24,17 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from pragworld_interp.decoder import Block, Decoder
-from pragworld_interp.modules import (
+from pragworld_interp.engine.decoder import Block, Decoder
+from pragworld_interp.engine.modules import (
     AttentionMode,
     cache_name,
     first_tensor,
     replaced_forward,
     with_tensor,
 )
-from pragworld_interp.packing import Batch
-from pragworld_interp.rope import rope_of_each_row
-from pragworld_interp.tree_attention import TreeAttention, spans
+from pragworld_interp.engine.packing import Batch
+from pragworld_interp.engine.rope import rope_of_each_row
+from pragworld_interp.engine.tree_attention import TreeAttention, spans
 
 
 @dataclass(frozen=True)

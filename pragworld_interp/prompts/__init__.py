@@ -1,0 +1,1 @@
+"""Prompts as token ids: their labels, their parts, and how two of them align."""

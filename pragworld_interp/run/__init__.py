@@ -1,0 +1,1 @@
+"""Sweeps: a model and documents in, observations, and reports of them."""
