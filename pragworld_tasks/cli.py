@@ -3,10 +3,10 @@
 import argparse
 from importlib.metadata import version
 
-from pragworld_tasks.authoring.commands import add_author, add_review
+from pragworld_tasks.authoring.author_command import add_author, add_review
 from pragworld_tasks.command_line import add_commands, run_command
-from pragworld_tasks.data.commands import add_data
-from pragworld_tasks.dialogues.command import add_generate
+from pragworld_tasks.data.data_command import add_data
+from pragworld_tasks.dialogues.generate_command import add_generate
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.submit_command import add_submit, add_verify
@@ -14,7 +14,7 @@ from pragworld_tasks.link import add_link, add_path
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
-from pragworld_tasks.text_alterations.command import add_alter
+from pragworld_tasks.text_alterations.alter_command import add_alter
 
 GROUPS = {
     "evaluate": (add_score, add_board),
