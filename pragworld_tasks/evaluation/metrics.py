@@ -117,14 +117,6 @@ class SignFlip(NamedTuple):
     p: float
 
 
-class ClusteredMean(NamedTuple):
-    """A mean over documents, its interval and the p of a test that it is 0."""
-
-    value: float
-    interval: Interval
-    p: float
-
-
 class Rank(NamedTuple):
     """The place of a run among others, 1 for the best, and the ends of its interval."""
 
@@ -264,25 +256,6 @@ def bootstrap_differences(
     return dict(zip(first, (shares[0] - shares[1]).T, strict=True))
 
 
-def simultaneous_intervals(
-    drawn: Mapping[Name, Floats], level: float = LEVEL
-) -> dict[Name, Interval]:
-    """Return intervals around the means of the draws that all hold at once.
-
-    Each is as many standard deviations wide as the largest deviation of all metrics in a draw, up
-    to a share (`level`) of the draws. All metrics have the same draws.
-    """
-    draws = np.stack(list(drawn.values()))
-    mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
-    scale = np.where(spread > 0, spread, 1)[:, None]
-    furthest = np.nanmax(np.abs(draws - mean[:, None]) / scale, axis=0)
-    width = np.quantile(furthest, level) * spread
-    return {
-        name: Interval(float(center - reach), float(center + reach))
-        for name, center, reach in zip(drawn, mean, width, strict=True)
-    }
-
-
 def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict[Name, Rank]:
     """Rank runs on the same documents by one metric, with percentile bootstrap intervals.
 
@@ -309,31 +282,6 @@ def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict
             low, high = 1, len(tallies)
         ranks[name] = Rank(int(places[0]), int(low), int(high))
     return ranks
-
-
-def clustered_mean(values: ArrayLike, group: ArrayLike) -> ClusteredMean:
-    """Return the mean of values whose groups, not documents, are independent.
-
-    The interval and the test follow Student's t with the cluster-robust standard error of the mean
-    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need enough
-    groups for the sums over groups to be nearly normal on average. Interval and p are NaN for fewer
-    than two groups, and where all groups have the same mean, other than 0.
-
-    Examples:
-        >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
-        >>> mean.value, round(mean.p, 3)
-        (3.0, 0.295)
-    """
-    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
-
-    mean = tally(values, np.ones_like(values, dtype=np.float64), group)
-    error, freedom = mean.standard_error, mean.groups - 1
-    if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
-        undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
-        return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(mean.share) / error))
-    return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
 
 
 def sign_flip_test(differences: ArrayLike) -> float:

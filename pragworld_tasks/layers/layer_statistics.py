@@ -7,7 +7,7 @@ the test flips the signs of, whole groups.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,11 +25,9 @@ from pragworld_tasks.evaluation.metrics import (
     Tally,
     bootstrap_differences,
     bootstrap_intervals,
-    clustered_mean,
     percentile_interval,
     robust_tally,
     sign_flip_test,
-    simultaneous_intervals,
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
@@ -44,6 +42,14 @@ FEWEST_GROUPS = 30
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
 _EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
+
+
+class ClusteredMean(NamedTuple):
+    """A mean over documents, its interval and the p of a test that it is 0."""
+
+    value: float
+    interval: Interval
+    p: float
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class LayerResult:
         evidence: The sign if `holm` is at most `SweepSettings.alpha`, else neutral.
         log_odds: The mean change in the log-odds over documents, in natural logarithms.
         log_odds_holm: The p of a test that it is 0, corrected over layers; see
-            `metrics.clustered_mean`. NaN for fewer than two groups.
+            `clustered_mean`. NaN for fewer than two groups.
     """
 
     target: Target
@@ -189,6 +195,45 @@ def compute_statistics(
     return plain, tuple(layers)
 
 
+def clustered_mean(values: ArrayLike, group: ArrayLike) -> ClusteredMean:
+    """Return the mean of values whose groups, not documents, are independent.
+
+    The interval and the test follow Student's t with the cluster-robust standard error of the mean
+    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need enough
+    groups for the sums over groups to be nearly normal on average. Interval and p are NaN for fewer
+    than two groups, and where all groups have the same mean, other than 0.
+
+    Examples:
+        >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
+        >>> mean.value, round(mean.p, 3)
+        (3.0, 0.295)
+    """
+    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+
+    mean = tally(values, np.ones_like(values, dtype=np.float64), group)
+    error, freedom = mean.standard_error, mean.groups - 1
+    if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
+        undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
+        return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    p = 2 * float(stdtr(freedom, -abs(mean.share) / error))
+    return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
+
+
+def simultaneous_intervals(draws: ArrayLike, level: float = LEVEL) -> list[Interval]:
+    """Return intervals of several metrics, around the means of their draws, that hold at once.
+
+    Each is as many standard deviations wide as the largest deviation of all metrics in a draw, up
+    to a share (`level`) of the draws. `draws` are [metrics, draws]; all metrics have the same ones.
+    """
+    draws = np.asarray(draws)
+    mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
+    scale = np.where(spread > 0, spread, 1)[:, None]
+    furthest = np.nanmax(np.abs(draws - mean[:, None]) / scale, axis=0)
+    reach = np.quantile(furthest, level) * spread
+    return [Interval(*ends) for ends in np.stack([mean - reach, mean + reach], axis=1).tolist()]
+
+
 def holm(p: ArrayLike) -> Floats:
     """Return [tests] p values corrected for their number by the method of Holm (1979).
 
@@ -229,7 +274,7 @@ def _compare_runs(
         numbered = dict(enumerate(ablated))
         drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws)
         differences = [percentile_interval(of_target, level) for of_target in drawn.values()]
-        bands = [*simultaneous_intervals(drawn, level).values()]
+        bands = simultaneous_intervals([*drawn.values()], level)
     total = int(plain.total.sum())
     plain_share, *shares = [
         Share(right=int(run.right.sum()), total=total, low=100 * low, high=100 * high)

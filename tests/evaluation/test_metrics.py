@@ -22,10 +22,8 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_intervals,
     coin_tosses,
     mcnemar,
-    percentile_interval,
     rank_runs,
     robust_tally,
-    simultaneous_intervals,
     sums_of_signs,
     tallies,
     tally,
@@ -253,22 +251,6 @@ def test_tosses_of_a_coin_are_binomial(count: int) -> None:
         first = [not right for right in second]
         p = mcnemar(first, second).p
         assert p == pytest.approx(binomtest(only_second, count).pvalue if count else 1)
-
-
-def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for() -> None:
-    generator = np.random.default_rng(0)
-    shared = generator.normal(size=4000)
-    drawn = {scale: scale * (shared + generator.normal(size=4000)) for scale in (1, 2, 30)}
-    drawn[0] = np.full(4000, 7.0)
-    intervals = simultaneous_intervals(drawn, level=0.9)
-    assert intervals[0] == (7, 7)
-    inside = [
-        (low <= drawn[scale]) & (drawn[scale] <= high) for scale, (low, high) in intervals.items()
-    ]
-    assert np.all(inside, axis=0).mean() == pytest.approx(0.9, abs=0.001)
-    for scale, (low, high) in intervals.items():
-        alone = percentile_interval(drawn[scale], level=0.9)
-        assert not scale or (low < alone.low and alone.high < high)
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12))

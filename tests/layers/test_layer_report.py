@@ -21,7 +21,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     Floats,
     bootstrap_difference_intervals,
-    clustered_mean,
+    percentile_interval,
     sign_flip_test,
     tally,
 )
@@ -29,7 +29,14 @@ from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers import EXAMPLES
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, read_layers
 from pragworld_tasks.layers.files import by_title
-from pragworld_tasks.layers.layer_statistics import DocumentResult, Outcome, SweepSettings, holm
+from pragworld_tasks.layers.layer_statistics import (
+    DocumentResult,
+    Outcome,
+    SweepSettings,
+    clustered_mean,
+    holm,
+    simultaneous_intervals,
+)
 from pragworld_tasks.layers.patching_report import read_patching
 from pragworld_tasks.layers.settings import Intervention
 
@@ -256,6 +263,23 @@ def test_sign_flips_against_all_of_them(differences: list[int]) -> None:
 def test_sign_flips_of_single_documents_are_mcnemar(won: int, lost: int) -> None:
     expected = binomtest(won, won + lost).pvalue if won + lost else 1
     assert sign_flip_test([1] * won + [-1] * lost + [0] * 5) == pytest.approx(expected)
+
+
+def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for() -> None:
+    generator = np.random.default_rng(0)
+    shared = generator.normal(size=4000)
+    drawn = {scale: scale * (shared + generator.normal(size=4000)) for scale in (1, 2, 30)}
+    drawn[0] = np.full(4000, 7.0)
+    found = simultaneous_intervals([*drawn.values()], level=0.9)
+    intervals = dict(zip(drawn, found, strict=True))
+    assert intervals[0] == (7, 7)
+    inside = [
+        (low <= drawn[scale]) & (drawn[scale] <= high) for scale, (low, high) in intervals.items()
+    ]
+    assert np.all(inside, axis=0).mean() == pytest.approx(0.9, abs=0.001)
+    for scale, (low, high) in intervals.items():
+        alone = percentile_interval(drawn[scale], level=0.9)
+        assert not scale or (low < alone.low and alone.high < high)
 
 
 # Log-odds -----------------------------------------------------------------------------------------
