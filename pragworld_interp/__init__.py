@@ -54,25 +54,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "EXAMPLES": "pragworld_tasks.layers:EXAMPLES",
-        "LayerComparison": "pragworld_tasks.layers.comparison:LayerComparison",
-        "LayerReport": "pragworld_tasks.layers.ablation_report:LayerReport",
-        "PatchingReport": "pragworld_tasks.layers.patching_report:PatchingReport",
-        "SweepSettings": "pragworld_tasks.layers.layer_statistics:SweepSettings",
-        "Target": "pragworld_tasks.layers.settings:Target",
-        "TokenReport": "pragworld_tasks.layers.token_report:TokenReport",
-        "ablate": "notebook:ablate",
-        "accuracy_figure": "pragworld_tasks.layers.ablation_report:accuracy_figure",
-        "alterations_figure": "pragworld_tasks.layers.ablation_report:alterations_figure",
-        "compare": "pragworld_tasks.layers.comparison:compare_reports",
-        "patch": "notebook:patch",
-        "patching_figure": "pragworld_tasks.layers.patching_report:patching_figure",
-        "read_layers": "pragworld_tasks.layers.ablation_report:read_layers",
-        "read_patched_tokens": "pragworld_tasks.layers.token_report:read_patched_tokens",
-        "read_patching": "pragworld_tasks.layers.patching_report:read_patching",
-        "trace": "notebook:trace",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

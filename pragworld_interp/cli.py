@@ -11,15 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from pragworld_interp.run import round_repeatably
 from pragworld_interp.run.inputs import Dtype, parse_layers, select_pair
-from pragworld_tasks.command_line import (
-    Commands,
-    add_command,
-    add_commands,
-    clean_exit,
-    round_repeatably,
-    run_command,
-)
+from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
@@ -74,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`pragworld-interp COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = add_commands(parser)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_ablate(commands)
     _add_patch(commands)
     _add_plot(commands)

@@ -9,8 +9,10 @@ Import names from here; each is loaded when it is first used.
 (100.0, 0.0)
 """
 
+import functools
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,46 +52,32 @@ __all__ = [
 ]
 
 
-def lazy_exports(
-    package: str, sources: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's `__getattr__` and `__dir__`, which import each name on first use.
 
-    Args:
-        package: the package's `__name__`.
-        sources: by exported name, where it is defined: `"module:attribute"`, with the module's
-            name relative to the package, or in full for a module of another package of the project.
+    The names are those in its `__all__`. The imports in its source that are made for type checkers
+    alone say where each is defined.
     """
 
+    @functools.cache
+    def sources() -> dict[str, tuple[str, str]]:
+        import ast
+        import inspect
+
+        return {
+            alias.asname or alias.name: (statement.module or "", alias.name)
+            for statement in ast.walk(ast.parse(inspect.getsource(sys.modules[package])))
+            if isinstance(statement, ast.ImportFrom)
+            for alias in statement.names
+        }
+
     def load_export(name: str) -> Any:
-        if name not in sources:
+        if name not in sys.modules[package].__all__:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, attribute = sources[name].partition(":")
-        name_in_full = module if module.startswith("pragworld_") else f"{package}.{module}"
-        return getattr(importlib.import_module(name_in_full), attribute)
+        module, original = sources()[name]
+        return getattr(importlib.import_module(module), original)
 
-    return load_export, lambda: sorted(sources)
+    return load_export, lambda: [*sys.modules[package].__all__]
 
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "Document": "data.documents:Document",
-        "InputError": "errors:InputError",
-        "alter": "text_alterations.alter:alter",
-        "analyze_items": "evaluation.items:analyze_items",
-        "compare": "evaluation.comparison:compare_scores",
-        "conventions_prompt": "data.prompts:conventions_prompt",
-        "decompose": "sensitivity.decomposition:decompose",
-        "evaluation_prompt": "data.prompts:evaluation_prompt",
-        "generate": "data.splits:generate_documents",
-        "label_prompt": "data.prompts:label_prompt",
-        "load": "data.sources:load_split",
-        "published_answers": "evaluation.published:published_answers",
-        "published_models": "evaluation.published:published_models",
-        "read_answer": "evaluation.answers:read_answer",
-        "read_documents": "data.own_documents:read_documents",
-        "read_predictions": "evaluation.responses:read_predictions",
-        "score": "evaluation.scoring:score",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

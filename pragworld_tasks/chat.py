@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -113,14 +112,12 @@ class UnansweredError(Exception):
 class Connection:
     """A connection to an endpoint, as `connect` opens it."""
 
-    def __init__(
-        self, endpoint: Endpoint, client: "AsyncOpenAI", journal: Journal[tuple[str, str]]
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, client: "AsyncOpenAI", journal: Journal) -> None:
         self.endpoint = endpoint
         self.usage = Usage()
         self._client = client
         self._journal = journal
-        self._replies = dict(journal.records)
+        self._replies = {record["key"]: record["answer"] for record in journal.records}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._failures = 0  # in a row
@@ -278,7 +275,7 @@ async def connect(
         timeout=endpoint.timeout,
         max_retries=RETRIES,
     )
-    with open_journal(journal, settings, itemgetter("key", "answer"), lock=True) as kept:
+    with open_journal(journal, settings, lock=True) as kept:
         async with client:
             yield Connection(endpoint, client, kept)
 

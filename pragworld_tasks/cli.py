@@ -4,7 +4,7 @@ import argparse
 from importlib.metadata import version
 
 from pragworld_tasks.authoring.author_command import add_author, add_review
-from pragworld_tasks.command_line import add_commands, run_command
+from pragworld_tasks.command_line import run_command
 from pragworld_tasks.data.data_command import add_data
 from pragworld_tasks.dialogues.generate_command import add_generate
 from pragworld_tasks.evaluation.score_command import add_score
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = add_commands(parser)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for title, additions in GROUPS.items():
         for add in additions:
             add(commands)

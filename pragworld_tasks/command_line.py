@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pragworld_tasks.errors import InputError
 
@@ -38,36 +38,7 @@ def clean_exit() -> Iterator[None]:
         sys.exit(128 + signal.SIGINT)
 
 
-def round_repeatably() -> None:
-    """Let matrix products on CPUs round in one way. Call it before torch multiplies anything.
-
-    MKL, which torch multiplies with, otherwise rounds differently with the place of a matrix in
-    memory. A run that is resumed or divided among processes would then differ in the last bits.
-    """
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
-
-
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-class _CommandParser(argparse.ArgumentParser):
-    """Refuses unknown options with the usage of its command; argparse shows that of the program.
-
-    A command with a default for `passed_on` takes them as that, for another program.
-    """
-
-    def parse_known_args(self, *arguments: Any, **more: Any) -> Any:
-        options, unknown = super().parse_known_args(*arguments, **more)
-        if hasattr(options, "passed_on"):
-            options.passed_on, unknown = unknown, []
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options, unknown
-
-
-def add_commands(parser: argparse.ArgumentParser) -> Commands:
-    """Let a parser take a command, which is required."""
-    return parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_CommandParser)
 
 
 def add_command(
@@ -96,15 +67,17 @@ def add_command(
 
 
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
-    """Parse the arguments (None: those of the command line) and call the `run` of the result."""
-    options = parser.parse_args(arguments)
+    """Parse the arguments (None: those of the command line) and call the `run` of the result.
+
+    A command with a default for `passed_on` takes unknown options as that, for another program.
+    """
+    options, unknown = parser.parse_known_args(arguments)
+    if hasattr(options, "passed_on"):
+        options.passed_on = unknown
+    elif unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     with clean_exit():
         options.run(options)
-
-
-def launched_processes() -> int:
-    """Return how many processes torchrun, or another launcher, has started for this run."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def at_least(options: object, **least: int) -> None:

@@ -8,20 +8,18 @@ interruption leaves is at worst an incomplete end, which is removed when the fil
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, TextIO
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
 
-_Record = TypeVar("_Record")
 
-
-class Journal(Generic[_Record]):
+class Journal:
     """A journal that is open for appending; `records` are those that it held when it was opened."""
 
-    def __init__(self, path: Path, records: list[_Record], stream: TextIO) -> None:
+    def __init__(self, path: Path, records: list[Any], stream: TextIO) -> None:
         self.records = records
         self._path = path
         self._stream = stream
@@ -40,18 +38,13 @@ class Journal(Generic[_Record]):
 
 @contextlib.contextmanager
 def open_journal(
-    path: Path,
-    identity: Mapping[str, Any],
-    decode: Callable[[Any], _Record],
-    *,
-    lock: bool = False,
-) -> Iterator[Journal[_Record]]:
+    path: Path, identity: Mapping[str, Any], *, lock: bool = False
+) -> Iterator[Journal]:
     """Open a journal, to resume from what it holds and to append to it, or begin one.
 
     Args:
         path: The file. Missing folders are created.
         identity: What the records depend on, such as model, data and settings, as JSON values.
-        decode: Turns the JSON value of a line into a record.
         lock: Whether to refuse a file that another process has open.
 
     Raises:
@@ -70,7 +63,7 @@ def open_journal(
                 stack.enter_context(FileLock(held, blocking=False))
                 stack.callback(held.unlink, missing_ok=True)  # while it is held
             content = path.read_bytes()
-            records = read_journal(path, identity, decode)
+            records = read_journal(path, identity)
             kept = content[: content.rfind(b"\n") + 1] if records else header.encode()
             if kept != content:
                 write_whole(path, kept)
@@ -89,21 +82,18 @@ def open_journal(
                 stream.close()
 
 
-def read_journal(
-    path: Path, identity: Mapping[str, Any], decode: Callable[[Any], _Record]
-) -> list[_Record]:
-    """Return the records of a journal that another process may be writing."""
+def read_journal(path: Path, identity: Mapping[str, Any]) -> list[Any]:
+    """Return the records of a journal, JSON values, which another process may be writing."""
     header, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
     if not lines:
         return []
     now = json.loads(json.dumps(identity))
-    # The identity is compared before any record is decoded, as what fits depends on it.
     if changed := [*_differences(json.loads(header), now)][:4]:
         raise InputError(
             f"{path}: written with {', and '.join(changed)}; use that again, remove the file to "
             "start over, or choose another place"
         )
-    return [decode(json.loads(line)) for line in lines]
+    return [json.loads(line) for line in lines]
 
 
 def _differences(

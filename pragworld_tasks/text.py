@@ -105,12 +105,6 @@ def format_interval(interval: tuple[float, float], digits: str = ".2f") -> str:
     return " to ".join(format_number(end, digits) for end in interval)
 
 
-def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:
-    """Return the two ends of an interval for JSON; null where they are not defined."""
-    low, high = interval
-    return {"low": null_if_nan(low), "high": null_if_nan(high)}
-
-
 def null_if_nan(value: float) -> float | None:
     """Return a number for JSON, which has no NaN: None (null) in its place."""
     return None if math.isnan(value) else value

@@ -26,16 +26,4 @@ __all__ = [
     "ula_loss",
 ]
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "LabelProbe": "losses:LabelProbe",
-        "LayerRegularizedSFTConfig": "config:LayerRegularizedSFTConfig",
-        "LayerRegularizedSFTTrainer": "trainer:LayerRegularizedSFTTrainer",
-        "add_probe_labels": "probe_labels:add_probe_labels",
-        "hls_loss": "losses:hls_loss",
-        "load_probes": "probes:load_probes",
-        "to_dataset": "data:to_dataset",
-        "ula_loss": "losses:ula_loss",
-    },
-)
+__getattr__, __dir__ = lazy_exports(__name__)

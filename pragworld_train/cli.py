@@ -4,6 +4,7 @@ Help is printed without torch, transformers or trl: what needs them is imported 
 """
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Literal, get_args, get_origin
 
-from pragworld_tasks.command_line import clean_exit, launched_processes, round_repeatably
+from pragworld_interp.run import round_repeatably
+from pragworld_tasks.command_line import clean_exit
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import DEFAULTS, TrainArguments, make_parser, parse_settings
 from pragworld_train.layer_settings import LayerSettings
@@ -45,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with these arguments, or with those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     round_repeatably()
-    if launched_processes() == 1:  # end lm_eval with us; launched processes wait for each other
+    # End lm_eval with us; processes that torchrun or another launcher started wait for each other.
+    if os.environ.get("WORLD_SIZE", "1") == "1":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with clean_exit():
         if {"-h", "--help"} & {*words}:

@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.text import format_interval, format_number, interval_json, markdown_table
+from pragworld_tasks.text import format_interval, format_number, markdown_table, null_if_nan
 from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.
@@ -93,7 +93,12 @@ class TaskChange:
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON objects; null for an interval that is not defined."""
         metrics = {
-            name: {"before": change.before, "after": change.after, **interval_json(change.interval)}
+            name: {
+                "before": change.before,
+                "after": change.after,
+                "low": null_if_nan(change.interval[0]),
+                "high": null_if_nan(change.interval[1]),
+            }
             for name, change in self._defined()
         }
         tests = {name: test._asdict() for name, test in self.tests.items()}

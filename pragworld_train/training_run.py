@@ -21,7 +21,7 @@ from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_interp.run.loading import first_line, load_config
-from pragworld_tasks.command_line import at_least, launched_processes
+from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import refusing
@@ -54,7 +54,7 @@ def train(settings: RunSettings) -> None:
         InputError: The settings, the data and the model do not fit together.
     """
     script_args, training_args, _ = settings
-    launched = launched_processes()
+    launched = int(os.environ.get("WORLD_SIZE", "1"))  # by torchrun or another launcher
     if training_args.world_size != launched:  # each would do all of it, in the same folder
         raise InputError(
             f"{launched} processes were launched, but transformers sees "

@@ -14,7 +14,7 @@ from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
 
-from pragworld_tasks.command_line import round_repeatably
+from pragworld_interp.run import round_repeatably
 from pragworld_tasks.tiny import tiny_folder
 
 if TYPE_CHECKING:

@@ -205,7 +205,7 @@ def _run_python(arguments: Sequence[str]) -> None:
 def _end_after_parsing() -> None:
     """Make a command end once its arguments are parsed, before anything is made of them.
 
-    TRL's parser never calls `parse_args`.
+    Our commands and TRL's parser call `parse_known_args`, not `parse_args`.
     """
     from trl import TrlParser
 
@@ -224,6 +224,7 @@ def _end_after_parsing() -> None:
             sys.exit(0)
         return parsed, unknown
 
+    mock.patch("pragworld_tasks.command_line.clean_exit", side_effect=SystemExit(0)).start()
     mock.patch.object(argparse.ArgumentParser, "parse_args", parse_and_end).start()
     mock.patch.object(argparse.ArgumentParser, "parse_known_args", parse_known).start()
 

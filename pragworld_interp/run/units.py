@@ -7,7 +7,6 @@ Several processes that `accelerate launch` or `torchrun` starts divide the units
 with a model of its own.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -82,7 +81,7 @@ def run_units(
             decode(group, result) for group, result in zip(units[number], results, strict=True)
         ]
 
-    with open_journal(path, identity, decode_unit) as journal:
+    with open_journal(path, identity) as journal:
         finished = {*_read_journals(target, identity, decode_unit)}
         progress = tqdm(
             total=sum(_count_documents(units[number]) for number in mine),
@@ -164,8 +163,9 @@ def _read_journals(
     target: Path, identity: Mapping[str, Any], decode_unit: Callable[[Any], tuple[int, list[Any]]]
 ) -> dict[int, list[Any]]:
     """Return the results in the journals of all processes, by the number of the unit."""
-    records = (read_journal(path, identity, decode_unit) for path in _journals(target))
-    return dict(itertools.chain.from_iterable(records))
+    return dict(
+        decode_unit(record) for path in _journals(target) for record in read_journal(path, identity)
+    )
 
 
 def _prefix(target: Path) -> str:

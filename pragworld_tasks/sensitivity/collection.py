@@ -91,7 +91,7 @@ class _ResumableKind:
 
         responses: list[str | None] = []
         path = self.folder / f"responses-{_digest(identity)[:12]}.journal"
-        with open_journal(path, identity, dict, lock=True) as journal:
+        with open_journal(path, identity, lock=True) as journal:
             kept = {record["chunk"]: record["responses"] for record in journal.records}
             chunks = itertools.groupby(
                 requests, key=lambda one: (one.task_name, one.doc_id // self.chunk)
