@@ -17,7 +17,7 @@ from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import check_output, write_json
+from pragworld_tasks.files import check_output, json_object, write_json
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.layers.files import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.layer_statistics import By
@@ -251,10 +251,10 @@ def _add_data(command: argparse.ArgumentParser) -> Callable[..., object]:
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
     """Return the documents that the options name, and the settings of generated ones."""
     if options.documents is None:
-        return named_documents(options.split, options.metadata, "--metadata")
+        return named_documents(options.split, json_object(options.metadata, "--metadata"))
     if options.metadata != "{}":
         raise InputError("--metadata is for --split generated, not for --documents; leave it out")
-    from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.document_files import read_documents
 
     return read_documents(options.documents), None
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pragworld_tasks.data.document_files import read_documents
     from pragworld_tasks.data.documents import Document
-    from pragworld_tasks.data.own_documents import read_documents
     from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
     from pragworld_tasks.data.sources import load_split as load
     from pragworld_tasks.data.splits import generate_documents as generate

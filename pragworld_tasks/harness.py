@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
-from pragworld_tasks.data.documents import Document, Split
+from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
-from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.data.splits import OWN, generator_settings, own_documents, split_documents
+from pragworld_tasks.data.splits import OWN, split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.task_metrics import (
     own_records,
@@ -94,21 +93,21 @@ def _data_set(
 @_data_set
 def split_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return the documents of a split; `metadata` has the settings of generated or own ones."""
-    documents = _documents(pragworld_split, metadata)
+    documents = split_documents(pragworld_split, metadata)
     return own_records(documents) if pragworld_split == OWN else to_records(documents)
 
 
 @_data_set
 def originals_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return documents without altered variants, which repeat their originals."""
-    documents = _documents(pragworld_split, metadata)
+    documents = split_documents(pragworld_split, metadata)
     return to_records([document for document in documents if document.is_original])
 
 
 @_data_set
 def articulation_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return documents, each in ten wordings."""
-    return worded_records(_documents(pragworld_split, metadata))
+    return worded_records(split_documents(pragworld_split, metadata))
 
 
 @_data_set
@@ -121,13 +120,6 @@ def question_dataset(world_model_question: str, **metadata: Any) -> list[dict[st
 def own_question_dataset(**metadata: Any) -> list[dict[str, Any]]:
     """Return the prompts of a question of the user's own."""
     return own_question_records(metadata)
-
-
-def _documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]:
-    if split == OWN:
-        return own_documents(metadata)
-    settings = None if is_released(split) else generator_settings(split, metadata)
-    return split_documents(split, settings)
 
 
 # Tasks --------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The documents to train on, and the dataset that TRL trains on."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 from datasets import Dataset
 
+from pragworld_tasks.data.document_files import read_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
-from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.data.splits import GENERATED, OWN, named_documents
 from pragworld_tasks.errors import InputError
@@ -46,8 +45,8 @@ class DocumentSet:
                 "--eval_strategy no"
             )
         groups = max(1, self.generator["groups"] // 10)
-        settings = json.dumps({**self.generator, "split": split, "groups": groups})
-        documents, generator = named_documents(GENERATED, settings, "dataset_test_split")
+        settings = {**self.generator, "split": split, "groups": groups}
+        documents, generator = named_documents(GENERATED, settings)
         return DocumentSet(documents, GENERATED, generator)
 
 
@@ -72,14 +71,14 @@ def load_document_set(
         InputError: There is no such split, setting or alteration, or no documents are left.
     """
     _check_alteration(held_out_alteration)
+    generator = json_object(settings, "dataset_config")
     if name == GENERATED:
-        generator = json_object(settings, "dataset_config")
         for setting, option in _OWN_OPTIONS.items():
             if setting in generator:
                 raise InputError(f"dataset_config: {setting} has an option of its own, --{option}")
         generator = {"groups": DEFAULT_GROUPS, **generator, "split": split}
-        settings = json.dumps({**generator, "held_out_alteration": held_out_alteration})
-    documents, made_with = named_documents(name, settings, "dataset_config")
+        generator["held_out_alteration"] = held_out_alteration
+    documents, made_with = named_documents(name, generator)
     held_out = None if name == GENERATED else held_out_alteration  # the generator sees to it
     return DocumentSet(_chosen(documents, name, held_out, originals_only), name, made_with)
 

@@ -38,7 +38,7 @@ README_LINES = 160
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
     "pragworld_tasks/*.py": 1_590,  # goal: 1,380
-    "pragworld_tasks/data": 1_345,  # goal: 1,150
+    "pragworld_tasks/data": 1_220,
     "pragworld_tasks/evaluation": 2_620,  # goal: 2,200
     "pragworld_tasks/sensitivity": 2_400,
     "pragworld_tasks/quantities": 1_480,
@@ -47,7 +47,7 @@ BUDGETS = {
     "pragworld_tasks/tiny": 30,
     "pragworld_tasks/web": 60,
     "pragworld_tasks/layers": 1_955,
-    "pragworld_tasks/dialogues": 6_984,
+    "pragworld_tasks/dialogues": 6_945,
     "pragworld_tasks/text_alterations": 3_782,
 }
 TEST_LINES = 13_800  # of all rooms of pragworld_tasks together; goal: 12,000

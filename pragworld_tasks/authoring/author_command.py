@@ -93,7 +93,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring.stages import read_prompts
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
-    from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.document_files import read_documents
     from pragworld_tasks.data.sources import load_split
 
     at_least(options, groups=1, turns=4, variants=1)

@@ -1,9 +1,7 @@
 """The folder of an authoring run: what was voted on and dropped, and the files made of that."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pragworld_tasks.authoring.audit import audit_report
 from pragworld_tasks.authoring.labels import (
@@ -25,7 +23,6 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import locate, read_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
-from pragworld_tasks.text import line_changes
 
 JOURNAL, VOTES, DROPPED = "replies.jsonl", "votes.jsonl", "dropped.jsonl"
 DOCUMENTS, REPORT, PAGE = "documents.jsonl", "report.md", "review.html"
@@ -63,7 +60,7 @@ def write_results(
     labelled = label_documents(made.documents, decisions)
     documents = settled_documents(labelled)
     report = audit_report(labelled, documents, made.dropped, _manual_split(made.documents))
-    write_documents(_records(documents), folder / DOCUMENTS, overwrite=True)
+    write_documents(documents, folder / DOCUMENTS, overwrite=True)
     write_whole(folder / REPORT, report.encode())
     write_whole(folder / PAGE, review_page(folder, labelled, report).encode())
     return labelled, documents
@@ -78,13 +75,3 @@ def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:
     contexts = {document.context for document in manual}
     is_manual = all(document.given and document.context in contexts for document in documents)
     return [] if is_manual else manual
-
-
-def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
-    """Yield the fields of documents, and the `changes` that `Document` does not have."""
-    original: list[str] = []
-    for document in documents:
-        lines = document.context.split("\n")
-        original = lines if document.is_original else original
-        changes = [asdict(change) for change in line_changes(original, lines)]
-        yield {**asdict(document), "changes": changes}

@@ -6,7 +6,6 @@ from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.text import ONES
 
 NOT_ALTERED = "Not Altered"
-LENGTH_BUCKETS = ("short", "medium", "long")
 # By the number of exchanges since the question's subject, in generated entity tracking.
 TURNS_AGO = {
     "0": range(1),
@@ -35,7 +34,7 @@ def alteration_category(document: Document) -> str:
 
 
 def length_bucket(document: Document) -> str:
-    """Return one of `LENGTH_BUCKETS`, by lines of context: < 11, 11 to 15, > 15 (Table 6)."""
+    """Return short, medium or long, by lines of context: < 11, 11 to 15, > 15 (Table 6)."""
     lines = document.context.strip().count("\n") + 1
     return "short" if lines < 11 else "medium" if lines <= 15 else "long"
 
@@ -61,7 +60,7 @@ def turns_ago(document: Document) -> str:
 
 BREAKDOWNS = {
     "alteration": (alteration_category, (*ALTERATIONS, NOT_ALTERED)),
-    "length": (length_bucket, LENGTH_BUCKETS),
+    "length": (length_bucket, ("short", "medium", "long")),
     "question type": (question_type, QUESTION_TYPES),
     "turns ago": (turns_ago, (*TURNS_AGO,)),
 }

@@ -2,15 +2,17 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.audit import audit_text
-from pragworld_tasks.data.documents import ReleasedSplit
+from pragworld_tasks.data.breakdowns import alteration_category
+from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import (
     FILES,
     cache_folder,
+    deviation,
     fetch,
     is_released,
     load_split,
@@ -18,6 +20,7 @@ from pragworld_tasks.data.sources import (
     read_split,
 )
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.text import format_count
 
 
 def add_data(commands: Commands) -> None:
@@ -49,8 +52,8 @@ def _data(options: argparse.Namespace) -> None:
         raise InputError(f"split {unknown[0]!r} does not exist; choose from {', '.join(FILES)}")
     if options.action == "labels" and options.splits not in ([], ["manual"]):
         raise InputError("data labels: only the manual split has readings of its labels")
-    names = options.splits or list(FILES)
-    _ACTIONS[options.action]([name for name in FILES if is_released(name) and name in names])
+    splits = [name for name in FILES if is_released(name) and name in (options.splits or FILES)]
+    _ACTIONS[options.action](splits)
 
 
 def _show_status(splits: Sequence[ReleasedSplit]) -> None:
@@ -71,16 +74,45 @@ def _check(splits: Sequence[ReleasedSplit]) -> None:
     if not paths:
         raise InputError("no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
     for split, path in paths.items():
-        print(f"{audit_text(read_split(split, path))}\n  from {path}")
+        print(f"{_audit(read_split(split, path))}\n  from {path}")
+
+
+def _audit(documents: Sequence[Document]) -> str:
+    """Return the counts and contradictions of a split (at least one document), as lines of text."""
+    split = documents[0].split
+    groups = len({document.group for document in documents})
+    released_groups = len({document.released_group for document in documents})
+    head = f"{split}: {format_count(len(documents), 'document')} in {format_count(groups, 'group')}"
+    if released_groups != groups:
+        head += f" ({released_groups} as the released scoring counts them)"
+    lines = [head, f"  answers: {_counts(document.answer for document in documents)}"]
+    if effects := [document.effect for document in documents if document.effect]:
+        lines.append(f"  alterations: {_counts(map(alteration_category, documents))}")
+        lines.append(f"  effects: {_counts(effects)}")
+    originals = {document.group: document.answer for document in documents if document.is_original}
+    contradictory = [
+        str(document.row)
+        for document in documents
+        if document.effect
+        and (document.effect == "flip") != (document.answer != originals[document.group])
+    ]
+    if contradictory:
+        lines.append(f"  effect contradicts the labels in rows {', '.join(contradictory)}")
+    if difference := deviation(documents):
+        lines.append(f"  not the released file: {difference}")
+    return "\n".join(lines)
+
+
+def _counts(values: Iterable[str]) -> str:
+    return ", ".join(f"{value} {count}" for value, count in Counter(values).most_common())
 
 
 def _show_labels(_: Sequence[ReleasedSplit]) -> None:
     documents = load_split("manual")
-    read = [pair for pair in zip(documents, readings_of(documents), strict=True) if pair[1]]
     for kind in ("disputed", "undetermined"):
         shown = [
             readings.to_text(document)
-            for document, readings in read
+            for document, readings in zip(documents, readings_of(documents), strict=True)
             if readings and getattr(readings, f"is_{kind}")
         ]
         print("\n\n".join([f"{len(shown)} of {len(documents)} documents: {kind} labels", *shown]))

@@ -1,25 +1,135 @@
-"""Files of documents: a table in the released format (CSV), JSON lines or Parquet."""
+"""Files of documents: a table in the released format (CSV), JSON lines or Parquet.
+
+Users read their own documents from such a file, which `pragworld-tasks generate` or `author` or
+somebody else's program wrote. A document that contradicts itself or another one is refused with its
+line or row.
+"""
 
 import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pragworld_tasks.data.readers import read_table
-from pragworld_tasks.errors import InputError
+from pydantic import BaseModel, Field, ValidationError
+
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect
+from pragworld_tasks.data.readers import read_parquet, read_table
+from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import Where, check_output, read_json_lines, write_whole
+from pragworld_tasks.text import line_changes
 
-Records = Iterable[Mapping[str, Any]]
+# Reading ------------------------------------------------------------------------------------------
 
 
-def write_documents(records: Records, target: Path, overwrite: bool = False) -> int:
-    """Write documents in the format that the file's name asks for.
+class DocumentRecord(BaseModel, strict=True):
+    """A document of a user's own. What else a file says of it is ignored."""
+
+    context: str = Field(pattern=r"\S")
+    question: str = Field(pattern=r"\S")
+    answer: Answer
+    group: int | None = Field(None, strict=False)
+    alteration: str | None = Field(None, pattern=f"^({'|'.join(ALTERATIONS)})$")
+    basis: Basis | None = None
+
+
+def read_documents(path: str | Path) -> list[Document]:
+    r"""Read documents of your own from a file.
 
     Args:
-        records: the fields of each `Document`, and `changes`, what distinguishes it from its
-            original: the fields of each `Change`. Each original is followed by its variants.
+        path: a file of JSON lines; a table in the released format if its name ends in `.csv`; or a
+            Parquet file if it ends in `.parquet`. Each document has `context`, `question` and
+            `answer`, and may have `group`, a number that an original shares with its altered
+            variants; `alteration`, which a variant needs; and `basis`. In a table, the column
+            `Seed Index` is the group; without it, each original is followed by its variants.
+
+    Returns:
+        The documents, all of the split `own`. Groups keep their numbers; originals without one get
+        the next numbers after the largest.
+
+    Raises:
+        InputError: The file cannot be read, a document is malformed or occurs twice, or a group has
+            no original or several.
+
+    Examples:
+        >>> import json, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "documents.jsonl"
+        >>> context, question = "Ann: Where is the tea?\nBen: In the hall.", "Is the tea here?"
+        >>> line = {"context": context, "question": question, "answer": "no"}
+        >>> _ = path.write_text(json.dumps(line) + "\n")
+        >>> [(document.split, document.answer) for document in read_documents(path)]
+        [('own', 'no')]
+    """
+    records = _read_records(Path(path))
+    numbers = [record.group for _, record in records if record.group is not None]
+    unused = count(max(numbers, default=-1) + 1)
+    asked: dict[tuple[str, str], Where] = {}
+    originals: dict[int | None, DocumentRecord] = {}
+    for where, record in records:
+        if record.group is None:
+            record.group = next(unused)
+        first = asked.setdefault((record.context, record.question), where)
+        if first is not where:  # it would count twice
+            where.refuse(f"the same context and question as in {first.short}; remove one of them")
+        if not record.alteration and originals.setdefault(record.group, record) is not record:
+            where.refuse(
+                f"group {record.group} has another original; a group is one original and its "
+                "altered variants, so give one of them another number"
+            )
+    return [
+        _to_document(row, where, record, originals.get(record.group))
+        for row, (where, record) in enumerate(records)
+    ]
+
+
+def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
+    readers = {".csv": read_table, ".parquet": read_parquet}
+    records = []
+    for where, fields in readers.get(path.suffix.lower(), read_json_lines)(path):
+        try:
+            record = DocumentRecord.model_validate(fields)
+        except ValidationError as error:
+            where.refuse(first_problem(error))
+        if record.basis and (record.basis == "entailed") != (record.answer == "yes"):
+            where.refuse(
+                f"basis {record.basis!r} contradicts answer {record.answer!r}; only what is "
+                "entailed is answered yes"
+            )
+        records.append((where, record))
+    if not records:
+        raise InputError(f"{path}: no documents; write at least one")
+    return records
+
+
+def _to_document(
+    row: int, where: Where, record: DocumentRecord, original: DocumentRecord | None
+) -> Document:
+    if original is None:
+        where.refuse("an altered variant needs an original with the same 'group'; add the original")
+    fields = record.model_dump()
+    effect: Effect = "invariant" if record.answer == original.answer else "flip"
+    return Document(
+        row=row,
+        is_original=record is original,
+        effect=None if record is original else effect,
+        split="own",
+        released_group=fields["group"],
+        released_is_original=record is original,
+        **fields,
+    )
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+def write_documents(documents: Iterable[Document], target: Path, overwrite: bool = False) -> int:
+    """Write documents, and what each alteration changed, in the format of the file's name.
+
+    Args:
+        documents: each original followed by its variants.
         target: a file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`.
         overwrite: replace the file if there is one.
 
@@ -33,12 +143,22 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
     if target.suffix not in writers:
         raise InputError(f"{target}: unknown format; end the name in .csv, .jsonl or .parquet")
     check_output(target, overwrite)
-    rows = list(records)
-    write_whole(target, writers[target.suffix](rows))
-    return len(rows)
+    records = list(_records(documents))
+    write_whole(target, writers[target.suffix](records))
+    return len(records)
 
 
-def _to_csv(records: Records) -> bytes:
+def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of documents, and `changes`: the fields of each change to the original."""
+    original: list[str] = []
+    for document in documents:
+        lines = document.context.split("\n")
+        original = lines if document.is_original else original
+        changes = [asdict(change) for change in line_changes(original, lines)]
+        yield {**asdict(document), "changes": changes}
+
+
+def _to_csv(records: list[dict[str, Any]]) -> bytes:
     stream = io.StringIO(newline="")
     rows = [_released_row(record) for record in records]
     if rows:
@@ -67,36 +187,13 @@ def _released_row(record: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _to_json_lines(records: Records) -> bytes:
+def _to_json_lines(records: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-def _to_parquet(records: Records) -> bytes:
-    from pyarrow import BufferOutputStream, Table, parquet
+def _to_parquet(records: list[dict[str, Any]]) -> bytes:
+    from pyarrow import Table, parquet
 
-    stream = BufferOutputStream()
-    parquet.write_table(Table.from_pylist(list(records)), stream)
-    content: bytes = stream.getvalue().to_pybytes()
-    return content
-
-
-def read_document_records(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Yield the fields of each document in a file of any format, with its place.
-
-    Raises:
-        InputError: The file cannot be read or is malformed.
-    """
-    readers = {".csv": read_table, ".parquet": _read_parquet}
-    return readers.get(path.suffix.lower(), read_json_lines)(path)
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        records = parquet.read_table(io.BytesIO(path.read_bytes())).to_pylist()
-    except (OSError, ArrowException) as error:
-        reason = getattr(error, "strerror", None) or "not a Parquet file"
-        raise InputError(f"{path}: {reason}") from error
-    for row, record in enumerate(records):
-        yield Where(path, row, None), record
+    stream = io.BytesIO()
+    parquet.write_table(Table.from_pylist(records), stream)
+    return stream.getvalue()

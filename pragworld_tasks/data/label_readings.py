@@ -10,7 +10,7 @@ import functools
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Literal
 
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
@@ -36,9 +36,9 @@ class LabelReadings:
     row: int
     document: str
     gold: Answer
-    readings: tuple[Reading, ...]
-    sure: tuple[bool, ...]
-    reasons: tuple[str, ...]
+    readings: Sequence[Reading]
+    sure: Sequence[bool]
+    reasons: Sequence[str]
     dispute: str
 
     @property
@@ -92,19 +92,10 @@ def label_readings() -> tuple[LabelReadings, ...]:
         >>> sum(readings.is_undetermined for readings in label_readings())
         21
     """
-    with as_file(files(__package__) / "label_readings.jsonl") as path:
-        return tuple(
-            LabelReadings(
-                record["row"],
-                record["document"],
-                record["gold"],
-                tuple(record["readings"]),
-                tuple(record["sure"]),
-                tuple(record["why"]),
-                record["dispute"],
-            )
-            for _, record in read_json_lines(path)
-        )
+    return tuple(
+        LabelReadings(reasons=record.pop("why"), **record)
+        for _, record in read_json_lines(Path(__file__).with_name("label_readings.jsonl"))
+    )
 
 
 def readings_of(documents: Sequence[Document]) -> list[LabelReadings | None]:
@@ -112,12 +103,8 @@ def readings_of(documents: Sequence[Document]) -> list[LabelReadings | None]:
 
     A document of the manual split whose text or gold answer is not the released one was not read.
     """
+    read = {readings.document: readings for readings in label_readings()}
     return [
-        _by_document().get(documents_digest([document])) if document.split == "manual" else None
+        read.get(documents_digest([document])) if document.split == "manual" else None
         for document in documents
     ]
-
-
-@functools.cache
-def _by_document() -> dict[str, LabelReadings]:
-    return {readings.document: readings for readings in label_readings()}

@@ -9,6 +9,7 @@ are part of what the published models read.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pragworld_tasks.data.documents import Answer, Document
@@ -102,6 +103,5 @@ def split_prompt(prompt: str) -> tuple[str, str]:
 
 def _fill(prompt: tuple[str, str], document: Document | Mapping[str, Any]) -> str:
     head, tail = prompt
-    if isinstance(document, Document):
-        return f"{head}{document.context}{_QUESTION}{document.question}{tail}"
-    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"
+    fields = document if isinstance(document, Mapping) else asdict(document)
+    return f"{head}{fields['context']}{_QUESTION}{fields['question']}{tail}"

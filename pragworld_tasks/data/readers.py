@@ -8,16 +8,15 @@ from 0 as in the paper's code, and the line that an editor shows.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect, ReleasedSplit
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines, read_text
 
-Table = Literal["manual", "synthetic"]
 _Meaning = TypeVar("_Meaning")
 
 
@@ -45,13 +44,13 @@ def read_entity_tracking(path: Path) -> list[Document]:
     the beginning of the other.
     """
     documents: list[Document] = []
-    group, before = -1, ""
+    group, before = 0, ""
     for where, record in read_json_lines(path):
         try:
             context, question = split_prompt(str(record.get("prompt")))
         except InputError as error:
             where.refuse(f"{error}; pass a run file of the entity-tracking split")
-        if not documents or not (context.startswith(before) or before.startswith(context)):
+        if not (context.startswith(before) or before.startswith(context)):
             group += 1
         before = context
         documents.append(
@@ -73,27 +72,40 @@ def read_entity_tracking(path: Path) -> list[Document]:
 
 
 def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Yield the documents of a user's table in the released format, for `own_documents`.
+    """Yield the documents of a table in the released format, with its columns and their places.
 
-    `pragworld-tasks generate` and `author` write such tables, with the columns `Seed Index`, which
-    numbers the groups within the file, and `Basis`. Without the first, originals are counted.
+    `pragworld-tasks generate` writes such tables with the columns `Seed Index`, which numbers the
+    groups within the file, and `Basis`. Without the first, originals are counted.
     """
-    group: str | int = -1
-    for where, cells, alteration in _read_rows(path):
-        if "Seed Index" in cells:
-            index = cells["Seed Index"].strip()
-            group = int(index) if re.fullmatch(r"-?\d{1,19}", index) else index
-        else:
-            group = int(group) + (alteration is None)
+    group = -1
+    for where, cells in _read_csv(path):
+        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
+        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
+        alteration = _meaning(category, _ALTERATIONS, "alteration", where)
+        if is_original != (alteration is None):
+            where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
+        group += is_original
         fields = {
             "context": cells["Local Context"],
             "question": cells["Question"],
-            "answer": _fold(cells["Answer"]),
-            "group": group,
+            "answer": cells["Answer"].strip().lower(),
+            "group": cells.get("Seed Index", group),
             "alteration": alteration,
-            "basis": _fold(cells.get("Basis", "").replace("-", "")) or None,
+            "basis": cells.get("Basis", "").strip(" -").lower() or None,
         }
-        yield where, fields
+        yield where, {**cells, **fields}
+
+
+def read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+    """Yield the rows of a Parquet file, each with its place."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        records = parquet.ParquetFile(path).read().to_pylist()
+    except (OSError, ArrowException) as error:
+        raise InputError(f"{path}: {error}; pass a Parquet file") from error
+    for row, record in enumerate(records):
+        yield Where(path, row, None), record
 
 
 # What the cells of the files mean -----------------------------------------------------------------
@@ -104,20 +116,17 @@ _COLUMNS = (
 )
 _IS_ORIGINAL = {"true": False, "false": True}
 _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
-_ANSWERS: dict[Table, Mapping[str, Answer | None]] = {
-    "manual": _YES_NO,
-    "synthetic": {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None},
-}
-_EFFECTS: dict[Table, dict[str, Effect | None]] = {
-    # The released file spells it "Invarianat" throughout.
-    "manual": {"flip": "flip", "invarianat": "invariant", "invariant": "invariant", "-": None},
-    "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
+_ANSWERS: dict[str, Answer | None] = {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None}
+_EFFECTS: dict[str, Effect | None] = {
+    **{"flip": "flip", "invariant": "invariant"},
+    **dict.fromkeys(("-", "possible", "not possible", "not applicable")),
 }
 _ALTERATIONS: dict[str, str | None] = {
     **{name.lower(): name for name in ALTERATIONS},
     **dict.fromkeys(("-", "not applicable")),
 }
 _MISSPELT = {
+    "invarianat": "invariant",
     "quanity": "quantity",
     "quanifier": "quantifier",
     "substituion": "substitution",
@@ -125,14 +134,15 @@ _MISSPELT = {
 }
 
 
-def _read_released(path: Path, split: Table) -> list[Document]:
+def _read_released(path: Path, split: ReleasedSplit) -> list[Document]:
     """Group the rows as the tables do: an original, then the variants altered from it."""
     documents: list[Document] = []
     group = released_group = -1
     original: Answer | None = None  # the answer of the group's original; None where it has none
-    for where, cells, alteration in _read_rows(path):
-        answer = _meaning(cells["Answer"], _ANSWERS[split], "answer", where)
-        effect = _meaning(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
+    for where, fields in read_table(path):
+        answer = _meaning(fields["Answer"], _ANSWERS, "answer", where)
+        effect = _meaning(fields["Perturbation Effect"], _EFFECTS, "effect", where)
+        alteration = fields["alteration"]
         if alteration is None:
             original = answer
         if answer is None:
@@ -141,15 +151,15 @@ def _read_released(path: Path, split: Table) -> list[Document]:
             where.refuse("an altered variant without an answered original; put that before it")
         group += alteration is None
         # Not stripped, as in the released scoring.
-        released_is_original = cells["Perturbation?"].lower() != "true"
+        released_is_original = fields["Perturbation?"].lower() != "true"
         released_group += released_is_original
         if effect is None and alteration:
             effect = "invariant" if answer == original else "flip"
         documents.append(
             Document(
                 row=len(documents),
-                context=cells["Local Context"],
-                question=cells["Question"],
+                context=fields["context"],
+                question=fields["question"],
                 answer=answer,
                 group=group,
                 is_original=alteration is None,
@@ -165,72 +175,40 @@ def _read_released(path: Path, split: Table) -> list[Document]:
     return documents
 
 
-def _read_rows(path: Path) -> Iterator[tuple[Where, dict[str, str], str | None]]:
-    """Yield the rows of a table with their places and alterations, which originals lack."""
-    for where, cells in _read_csv(path):
-        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
-        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
-        alteration = _meaning(category, _ALTERATIONS, "alteration", where, _fold_category)
-        if is_original != (alteration is None):
-            where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
-        yield where, cells, alteration
-
-
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
     """Yield the records of a table, with LF for line breaks in cells, and without tallies."""
-    text = read_text(path)
+    text = re.sub(r"\r\n?", "\n", read_text(path))
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    table = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] = []
-    row, line = 0, 1
+    table = csv.reader(io.StringIO(text), strict=True)
+    where = Where(path, 0, 1)
     try:
+        header = [name.strip() for name in next(table, ())]
+        if missing := [name for name in _COLUMNS if name not in header]:
+            raise InputError(
+                f"{path}, line 1: no column {missing[0]!r} in {header[:8]}; pass a table in the "
+                "released format"
+            )
+        where = Where(path, 0, table.line_num + 1)
         for cells in table:
-            where, line = Where(path, row, line), table.line_num + 1
-            if not header:
-                header = [name.strip() for name in cells]
-                if missing := [name for name in _COLUMNS if name not in header]:
-                    raise InputError(
-                        f"{path}, line 1: no column {missing[0]!r} in {header[:8]}; pass a table "
-                        "in the released format"
-                    )
-                continue
             if cells and len(cells) != len(header):
                 where.refuse(f"{len(cells)} fields instead of {len(header)}; is the line cut off?")
-            if not _is_tally(cells):
-                values = (re.sub(r"\r\n?", "\n", cell) for cell in cells)
-                yield where, dict(zip(header, values, strict=True))
-            row += 1
+            content = "".join(cells).strip()
+            if content and not content.isdigit():  # else nothing, or a tally below the manual split
+                yield where, dict(zip(header, cells, strict=True))
+            where = Where(path, where.row + 1, table.line_num + 1)
     except csv.Error as error:
-        Where(path, row, line).refuse(f"{error}; is the file cut off here?")
+        where.refuse(f"{error}; is the file cut off here?")
 
 
-def _is_tally(cells: Sequence[str]) -> bool:
-    """Return whether a record is a tally below the manual split: a number, or nothing at all."""
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    return not filled or (len(filled) == 1 and filled[0].isdigit())
+def _meaning(cell: str, meanings: Mapping[str, _Meaning], what: str, where: Where) -> _Meaning:
+    """Return the meaning of a cell, ignoring case, stray spaces, misspellings and targets.
 
-
-def _fold(cell: str) -> str:
-    return cell.strip().lower()
-
-
-def _fold_category(cell: str) -> str:
-    """Return a category without its target (`: agent`, ` add for: object`), spelled correctly."""
+    The target of a category stands behind it: `: agent`, ` add for: object`.
+    """
     words = cell.partition(":")[0].lower().split()
     if words[-1:] == ["for"]:
         words = words[:-2]
-    return " ".join(_MISSPELT.get(word, word) for word in words)
-
-
-def _meaning(
-    cell: str,
-    meanings: Mapping[str, _Meaning],
-    what: str,
-    where: Where,
-    fold: Callable[[str], str] = _fold,
-) -> _Meaning:
-    """Return the meaning of a cell, ignoring case and stray spaces."""
-    folded = fold(cell)
+    folded = " ".join(_MISSPELT.get(word, word) for word in words)
     if folded not in meanings:
         where.refuse(f"unknown {what} {cell!r}; must be one of {', '.join(filter(None, meanings))}")
     return meanings[folded]

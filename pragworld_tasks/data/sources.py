@@ -7,22 +7,19 @@ PRAGWORLD_URL, a mirror of the repository's files, GitHub. A download is checked
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeGuard
-from urllib.parse import quote
 
-from pragworld_tasks.data.document_files import read_document_records
+from pragworld_tasks.data import readers
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
-from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError, logger
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
 HUB_DATASET = "pragworld/pragworld"  # the proposed name of what `scripts/hub_dataset.py` writes
 _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
-_TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 
 
 @dataclass(frozen=True)
@@ -31,17 +28,15 @@ class ReleasedFile:
 
     Attributes:
         path: path inside the repository.
-        documents, groups, yes: number of documents, groups and documents with the answer yes.
         read: the file's reader.
+        counts: number of documents, groups and documents with the answer yes.
         digest, texts_digest: `documents_digest` and `texts_digest` of the file's documents; None
             where the whole file has never been seen here.
     """
 
     path: str
-    documents: int
-    groups: int
-    yes: int
     read: Callable[[Path], list[Document]]
+    counts: tuple[int, int, int]
     digest: str | None = None
     texts_digest: str | None = None
 
@@ -49,21 +44,17 @@ class ReleasedFile:
 FILES: dict[Split, ReleasedFile] = {
     "manual": ReleasedFile(
         "Manual_Dataset_500_Final.csv",
-        500,
-        88,
-        277,
-        read_manual,
+        readers.read_manual,
+        (500, 88, 277),
         "3a17e02f370694cecc7553b727c8b36349faf8fe0fe691065b84960583fbeb26",
         "656b68a4c228a8551b492e73d4efd60e74cfb3aa611d54dbf7b448d35175cb03",
     ),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
-    "synthetic": ReleasedFile("synthetic_final.csv", 2_158, 494, 1_074, read_synthetic),
+    "synthetic": ReleasedFile("synthetic_final.csv", readers.read_synthetic, (2_158, 494, 1_074)),
     "entity_tracking": ReleasedFile(
         "runs/gpt35tdec23/sachin_entitytracking_364_25_Mar27_2107_18/outputs.jsonl",
-        364,
-        15,
-        182,
-        read_entity_tracking,
+        readers.read_entity_tracking,
+        (364, 15, 182),
         "308c152917bdca3437968e93b678d10c930669966e3265e6133d6d9bca4d36b6",
         "f04e4a2c4e9f9c5fffb9285d7df7ffffec544fff2cca7b5e80954b0bf0c27b1b",
     ),
@@ -87,7 +78,7 @@ def load_split(split: str) -> list[Document]:
             downloaded, or the file is malformed.
     """
     if not is_released(split):
-        raise InputError(f"split {split!r} does not exist; choose from {', '.join(FILES)}")
+        raise InputError(f"there is no released split {split!r}; choose from {', '.join(FILES)}")
     path = locate(split) or fetch(split)
     documents = read_split(split, path)
     logger.info("%s: %d documents from %s", split, len(documents), path)
@@ -104,10 +95,10 @@ def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
     """
     if path.suffix != ".parquet":
         return FILES[split].read(path)
-    names = {field.name for field in fields(Document)}
+    names = Document.__slots__
     return [
-        Document(**{name: value for name, value in record.items() if name in names})
-        for _, record in read_document_records(path)
+        Document(**{name: record[name] for name in names if name in record})
+        for _, record in readers.read_parquet(path)
     ]
 
 
@@ -117,23 +108,13 @@ def deviation(documents: Sequence[Document]) -> str:
     Where counts agree, the digest shows a text or a gold answer that differs.
     """
     released = FILES[documents[0].split]
-    found = (
-        len(documents),
-        len({document.group for document in documents}),
-        sum(document.answer == "yes" for document in documents),
-    )
-    known = (released.documents, released.groups, released.yes)
-    if found != known:
-        counts = "{:,}, {:,} and {:,}"
-        return (
-            f"documents, groups and yes answers: {counts.format(*found)} instead of "
-            f"{counts.format(*known)}"
-        )
+    groups = {document.group for document in documents}
+    counts = len(documents), len(groups), sum(document.answer == "yes" for document in documents)
+    if counts != released.counts:
+        return f"documents, groups and yes answers: {counts} instead of {released.counts}"
     digest = documents_digest(documents)
     if released.digest and digest != released.digest:
-        return (
-            f"texts or gold answers differ (digest {digest:.12} instead of {released.digest:.12})"
-        )
+        return f"texts or gold answers differ (digest {digest:.12}, not {released.digest:.12})"
     return ""
 
 
@@ -163,10 +144,8 @@ def parquet_path(split: Split) -> str:
 
 def cache_folder() -> Path:
     """Return the folder of downloads; each commit has its own."""
-    cache = os.environ.get("PRAGWORLD_CACHE") or Path(
-        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pragworld"
-    )
-    return Path(cache).expanduser() / COMMIT
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get("PRAGWORLD_CACHE") or f"{caches}/pragworld").expanduser() / COMMIT
 
 
 def fetch(split: ReleasedSplit) -> Path:
@@ -182,12 +161,12 @@ def fetch(split: ReleasedSplit) -> Path:
     target = cache_folder() / FILES[split].path
     if target.is_file():
         return target
-    url = f"{os.environ.get('PRAGWORLD_URL', _GITHUB).rstrip('/')}/{quote(FILES[split].path)}"
+    url = f"{os.environ.get('PRAGWORLD_URL', _GITHUB).rstrip('/')}/{FILES[split].path}"
     retries = Retry(4, backoff_factor=0.25, status_forcelist=(429, 500, 502, 503, 504))
     try:
         with requests.Session() as session:
             session.mount(url, HTTPAdapter(max_retries=retries))
-            response = session.get(url, timeout=_TIMEOUT)
+            response = session.get(url, timeout=(10, 60))  # to connect, to read
         response.raise_for_status()
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent) as folder:

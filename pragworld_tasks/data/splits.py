@@ -8,7 +8,6 @@ from typing import Any, get_args
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError, warn_of_misspelt
-from pragworld_tasks.files import json_object
 
 GENERATED: Split = "generated"
 OWN: Split = "own"
@@ -36,22 +35,41 @@ def generate_documents(**settings: Any) -> list[Document]:
         >>> documents == pt.generate(groups=2, seed=7)
         True
     """
-    from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
 
     known = [field.name for field in fields(GeneratorSettings)]
     if unknown := [name for name in settings if name not in known]:
         raise InputError(f"setting {unknown[0]!r} does not exist; choose from {', '.join(known)}")
-    return list(documents(generate(GeneratorSettings.from_metadata(settings))))
+    return split_documents(GENERATED, settings)
 
 
-def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
-    """Return the documents of the file that lm-eval's `--metadata` names as `documents`.
+def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]:
+    """Return the documents of any split.
+
+    Args:
+        split: a released split, a generated one, or `own`.
+        metadata: lm-eval's `--metadata`: settings of generated documents, or the file of a user's
+            own as `documents`. Other keys are ignored, and warned of if they look misspelt.
 
     Raises:
-        InputError: None is named, or it cannot be used.
+        InputError: The released split is not on this machine, a setting is impossible, or the
+            user's file is not named or cannot be used.
     """
-    from pragworld_tasks.data.own_documents import read_documents
+    if is_released(split):
+        return load_split(split)
+    if split == OWN:
+        return _own_documents(metadata)
+    from pragworld_tasks.dialogues.generate import documents, generate
+    from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
+    from pragworld_tasks.dialogues.tracking import tracking_documents
+
+    if split == GENERATED:
+        return list(documents(generate(GeneratorSettings.from_metadata(metadata))))
+    return list(tracking_documents(TrackingSettings.from_metadata(metadata)))
+
+
+def _own_documents(metadata: Mapping[str, Any]) -> list[Document]:
+    from pragworld_tasks.data.document_files import read_documents
 
     warn_of_misspelt(metadata, ["documents"])
     path = metadata.get("documents")
@@ -61,33 +79,6 @@ def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
             '\'{"documents": "mine/documents.jsonl"}\''
         )
     return read_documents(path)
-
-
-def named_documents(
-    name: str, metadata: str, option: str
-) -> tuple[list[Document], dict[str, Any] | None]:
-    """Return the documents of one of `SPLIT_NAMES`, and the settings of generated ones.
-
-    Args:
-        name: name of the split.
-        metadata: a JSON object with settings of the generator; empty for released splits.
-        option: name of the option that `metadata` comes from, for messages.
-
-    Raises:
-        InputError: The split is not on this machine, or a setting is impossible.
-    """
-    settings = json_object(metadata, option)
-    if name not in SPLIT_NAMES:
-        raise InputError(f"split {name!r} does not exist; choose from {', '.join(SPLIT_NAMES)}")
-    if name != GENERATED:
-        if settings:
-            raise InputError(f"{option} is for the split {GENERATED}, not for {name}; leave it out")
-        return load_split(name), None
-    try:
-        documents = generate_documents(**settings)
-    except InputError as error:
-        raise InputError(f"{option}: {error}") from error
-    return documents, generator_settings(GENERATED, settings)
 
 
 def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,17 +94,16 @@ def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, A
     return settings
 
 
-def split_documents(split: Split, settings: Mapping[str, Any] | None = None) -> list[Document]:
-    """Return the documents of a released split, or of a generated one by its settings.
+def named_documents(
+    name: str, settings: Mapping[str, Any]
+) -> tuple[list[Document], dict[str, Any] | None]:
+    """Return the documents of one of `SPLIT_NAMES`, and all settings of generated ones.
 
     Raises:
-        InputError: The released split is not on this machine, or a setting is impossible.
+        InputError: The split is not on this machine, or a setting is impossible.
     """
-    if is_released(split):
-        return load_split(split)
-    if split == GENERATED:
-        return generate_documents(**(settings or {}))
-    from pragworld_tasks.dialogues.settings import TrackingSettings
-    from pragworld_tasks.dialogues.tracking import tracking_documents
-
-    return list(tracking_documents(TrackingSettings.from_metadata(settings or {})))
+    if name == GENERATED:
+        return generate_documents(**settings), generator_settings(GENERATED, settings)
+    if settings:
+        raise InputError(f"{name}: only the split {GENERATED} has settings; leave them out")
+    return load_split(name), None

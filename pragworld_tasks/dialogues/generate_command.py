@@ -80,9 +80,9 @@ def add_generate(commands: Commands) -> None:
 def _generate(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
+    from pragworld_tasks.data.document_files import write_documents
     from pragworld_tasks.dialogues.display import group_to_text, select_groups
-    from pragworld_tasks.dialogues.export import write_groups
-    from pragworld_tasks.dialogues.generate import generate
+    from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
 
     if bool(options.out) == options.show:
@@ -99,5 +99,5 @@ def _generate(options: argparse.Namespace) -> None:
         print("\n\n".join(map(group_to_text, chosen)))
         return
     progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
-    rows = write_groups(progress, options.out, options.overwrite)
+    rows = write_documents(documents(progress), options.out, options.overwrite)
     print(f"{options.out}: {format_size(rows, groups)}")

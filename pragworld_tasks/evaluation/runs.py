@@ -72,7 +72,7 @@ class NamedRun:
             InputError: The samples lack documents, or the released split is not on this machine.
         """
         if self.split and is_released(self.split):
-            return split_documents(self.split)
+            return split_documents(self.split, {})
         if logged := self.predictions.logged:
             if self.predictions.documents_digest != documents_digest(logged):
                 raise InputError(

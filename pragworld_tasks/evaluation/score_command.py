@@ -8,7 +8,7 @@ from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import OWN, SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import check_output, write_json, write_whole
+from pragworld_tasks.files import check_output, json_object, write_json, write_whole
 
 if TYPE_CHECKING:
     from pragworld_tasks.evaluation.runs import NamedRun
@@ -105,7 +105,7 @@ def _score(options: argparse.Namespace) -> None:
 
 def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> list[Document]:
     """Return the documents that the runs are on."""
-    from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.document_files import read_documents
 
     if options.documents and split != OWN:
         raise InputError(f"--documents: not for the split {split}; leave one of them out")
@@ -114,7 +114,7 @@ def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") 
     if options.metadata and split in (_TRACKING, OWN):
         raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
     if options.metadata:
-        return named_documents(split, options.metadata, "--metadata")[0]
+        return named_documents(split, json_object(options.metadata, "--metadata"))[0]
     for run in runs:
         if documents := run.documents():
             return documents

@@ -86,7 +86,7 @@ def verify(folder: Path) -> BoardRun:
     generator = data.generator and generator_settings(data.split, data.generator)
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
-    documents = split_documents(data.split, generator)
+    documents = split_documents(data.split, generator or {})
     report = score(documents, read_predictions(samples[0], documents))
     model = record.model.model_copy(update=loaded_model(record.environment.model_args))
     computed = to_record(report, model, "lm-eval", record.environment, generator)

@@ -24,7 +24,7 @@ from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.results import write_results, write_votes
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.own_documents import read_documents
+from pragworld_tasks.data.document_files import read_documents
 
 _ORIGINAL = "Ann: Where are the pears?\nBen: All of the pears are in the hall.\nAnn: Thank you."
 _ALTERED = _ORIGINAL.replace("All", "None")

@@ -1,26 +1,16 @@
 """Documents from the released formats: the quirks, on our samples and on the released files."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.errors import InputError
 
 MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path
 ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
-READERS = {
-    MANUAL: read_manual,
-    SYNTHETIC: read_synthetic,
-    ENTITY_TRACKING: read_entity_tracking,
-}
-
 
 # Quirks, on our own files -------------------------------------------------------------------------
 
@@ -133,77 +123,3 @@ def test_sample_of_the_released_synthetic_split(released: Path) -> None:
         for document in documents
         if not document.is_original
     )
-
-
-# Files that are not what they should be -----------------------------------------------------------
-
-# What of a sample is replaced by what, and the line that the reader prints.
-REFUSALS = {
-    MANUAL: [
-        ("Answer,", "Anwser,", "line 1: no column 'Answer' in"),
-        ("Yes,FALSE,None", "Yes,TRUE,None", "row 0 (line 2): alteration '-' contradicts flag 'TR"),
-        ("Yes,FALSE,None,-,-", "Yes,TRUE,None,Negation,Flip", "row 0 (line 2): an altered variant"),
-        ("Negation", "Negotiation", "row 1 (line 6): unknown alteration 'Negotiation'; must be "),
-        ("?,No,TRUE", "?,Perhaps,TRUE", "row 1 (line 6): unknown answer 'Perhaps'; must be one of"),
-        ("No,TRUE", "No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false"),
-        ("shed?,Yes,FALSE", "shed?,notsure,FALSE", "row 0 (line 2): unknown answer 'notsure'"),
-        ("shed?,Yes,FALSE", "shed?,,FALSE", "row 0 (line 2): unknown answer ''"),
-        ("Negation,Flip", "Negation,Flop", "row 1 (line 6): unknown effect 'Flop'; must be one of"),
-        ("Context,Negation,Flip", "Context", "row 1 (line 6): 5 fields instead of 7; is the line"),
-    ],
-    SYNTHETIC: [
-        ("attic?,yes,FALSE", "attic?,,FALSE", "row 1 (line 6): an altered variant without")
-    ],
-    ENTITY_TRACKING: [
-        ('{"prompt": "', '{"prompt": ', "row 0 (line 1): not JSON"),
-        (
-            "answer the question below",
-            "reply",
-            "row 0 (line 1): the prompt is neither Prompt 1 nor",
-        ),
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("sample", "old", "new", "line"),
-    [(sample, *refusal) for sample, refusals in REFUSALS.items() for refusal in refusals],
-)
-def test_a_malformed_record_is_refused_by_row(
-    tmp_path: Path, sample: Path, old: str, new: str, line: str
-) -> None:
-    content = sample.read_bytes().decode()
-    assert old in content
-    path = tmp_path / "file"
-    path.write_bytes(content.replace(old, new, 1).encode())
-    assert refused(READERS[sample], path).startswith(f"{path}, {line}")
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (b"", ": no documents"),
-        (MANUAL.read_bytes().partition(b"\r\n")[0] + b"\r\n,,,77,,,", ": no documents"),
-        (
-            MANUAL.read_bytes().partition(b"Person 2: he was")[0],
-            ", row 8 (line 39): unexpected end",
-        ),
-        (MANUAL.read_text(encoding="utf-8").encode("cp1252"), ": not UTF-8; save the file in that"),
-        (None, ": No such file or directory"),
-    ],
-)
-def test_what_is_no_whole_table_is_refused(
-    tmp_path: Path, content: bytes | None, line: str
-) -> None:
-    path = tmp_path / "manual.csv"
-    if content is not None:
-        path.write_bytes(content)
-    assert refused(read_manual, path).startswith(f"{path}{line}")
-
-
-def refused(read: Callable[[Path], list[Document]], path: Path) -> str:
-    """Return the line with which a reader refuses a file."""
-    with pytest.raises(InputError) as refusal:
-        read(path)
-    assert "\n" not in str(refusal.value)
-    return str(refusal.value)

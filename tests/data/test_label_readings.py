@@ -40,9 +40,9 @@ def test_the_shipped_readings_are_the_original_ones(
             original["row"],
             documents_digest([document]),
             document.answer,
-            tuple(original["readings"]),
-            tuple(original["sure"]),
-            tuple(original["why"]),
+            original["readings"],
+            original["sure"],
+            original["why"],
             readings.dispute,
         )
         assert bool(readings.dispute) == readings.is_disputed

@@ -2,27 +2,22 @@
 
 import csv
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 from lm_eval_runs import LmEval
+from own_documents import MILK, SOME, TEA, to_document
 
 import pragworld_tasks as pt
 from pragworld_interp import cli as interp
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.document_files import write_documents
+from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document, documents_digest
-from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.dialogues.export import write_groups
-from pragworld_tasks.dialogues.generate import generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.items import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
@@ -33,19 +28,6 @@ GENERATED = {"groups": 5, "seed": 7, "split": "test"}
 WITHOUT_ALTERATIONS = {"acc", "yes_acc", "no_acc", "unreadable"}
 WITH_ALTERATIONS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
 OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
-TEA: dict[str, Any] = {
-    "context": "Ann: Where is the tea?\nBen: All of it is in the hall.",
-    "question": "Is the tea in the hall?",
-    "answer": "yes",
-    "group": 40,
-}
-SOME: dict[str, Any] = {
-    **TEA,
-    "context": "Ann: Where is the tea?\nBen: Some of it is in the hall.",
-    "answer": "no",
-    "alteration": "Quantifier Change",
-}
-MILK: dict[str, Any] = {**TEA, "question": "Is the milk in the hall?", "answer": "no", "group": 7}
 
 
 @pytest.fixture(scope="module")
@@ -96,128 +78,41 @@ def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path
     assert [int(item["group"]) for item in table] == [line["group"] for line in numbered]
 
 
-@pytest.mark.parametrize(
-    ("records", "message"),
-    [
-        ([TEA, {"question": "?", "answer": "no"}], "row 1 (line 2): context: Field required"),
-        ([{**TEA, "context": " \n"}], "row 0 (line 1): context: String should match pattern"),
-        ([{**TEA, "answer": True}], "answer: Input should be 'yes' or 'no'"),
-        ([{**TEA, "anwser": "no"}], "anwser: Extra inputs are not permitted"),
-        ([{**TEA, "group": 2**63}], "group: Input should be less than 9223372036854775808"),
-        ([{**TEA, "basis": "excluded"}], "basis 'excluded' contradicts answer 'yes'; only what is"),
-        ([{**MILK, "basis": "entailed"}], "basis 'entailed' contradicts answer 'no'; only what is"),
-        ([TEA, {**SOME, "group": None}], "row 1 (line 2): an altered variant needs the 'group'"),
-        ([MILK, SOME], "row 1 (line 2): group 40 has altered variants but no original; add the"),
-        (
-            [TEA, MILK, {**MILK, "question": "?"}],
-            "(line 3): group 7 has another original; a group is one original and its altered",
-        ),
-        ([TEA, MILK, {**TEA, "group": 3}], "(line 3): the same context and question as in line 1"),
-        (["tea"], "row 0 (line 1): not a JSON object"),
-        ([], "empty; each line must be a JSON object"),
-    ],
-)
-def test_a_file_that_cannot_be_right_is_refused_with_its_line(
-    tmp_path: Path, records: list[object], message: str
-) -> None:
-    path = write(tmp_path / "mine.jsonl", records)
-    with pytest.raises(InputError, match=re.escape(message)) as caught:
-        read_documents(path)
-    assert str(caught.value).startswith(f"{path}")
-    assert "\n" not in str(caught.value)
-
-
 FORMATS = ("mine.jsonl", "mine.csv", "mine.parquet")
 
 
 def test_documents_are_the_same_in_every_format(tmp_path: Path) -> None:
-    groups = list(generate(GeneratorSettings(groups=5, seed=7)))
+    generated = generate_documents(groups=5, seed=7)
     for name in FORMATS:
-        write_groups(groups, tmp_path / name)
+        write_documents(generated, tmp_path / name)
     in_lines, *others = (read_documents(tmp_path / name) for name in FORMATS)
     assert all(documents == in_lines for documents in others)
     assert len({documents_digest(documents) for documents in (in_lines, *others)}) == 1
 
 
-def record(line: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a document, all of them, as files of documents have them."""
-    empty = dict.fromkeys(("alteration", "effect", "basis"))
-    return {**empty, "is_original": "alteration" not in line, "changes": [], **line}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_what_cannot_be_right_is_refused_in_every_format(tmp_path: Path, name: str) -> None:
-    is_text = name != "mine.parquet"
-    row, first = (r"row 1 \(line \d+\)", r"line \d") if is_text else ("row 1", "row 0")
-    for number, (second, message) in enumerate([
-        ({**TEA, "group": 8}, f"{row}: the same context and question as in {first}; remove one"),
-        ({**SOME, "alteration": "Reversal"}, f"{row}: unknown alteration 'Reversal'; must be"),
-        ({**MILK, "answer": "maybe"}, f"{row}: answer: Input should be 'yes' or 'no'"),
-    ]):  # fmt: skip
-        path = tmp_path / str(number) / name
-        write_documents([record(TEA), record(second)], path)
-        with pytest.raises(InputError, match=f"^{re.escape(str(path))}, {message}") as caught:
-            read_documents(path)
-        assert "\n" not in str(caught.value)
-
-
 def test_the_seed_index_of_a_table_is_the_group(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    write_documents(map(record, (MILK, SOME, TEA)), path)  # the variant comes before its original
+    write_documents(
+        map(to_document, (MILK, SOME, TEA)), path
+    )  # the variant comes before its original
     milk, some, tea = read_documents(path)
     assert (some.group, some.effect) == (tea.group, "flip")
     assert milk.group != tea.group
-    path.write_bytes(path.read_bytes().replace(b"\r\n40,", b"\r\nforty,", 1))
-    with pytest.raises(InputError, match=r"row 1 \(line 4\): group: Input should be a valid int"):
-        read_documents(path)
 
 
 def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    groups = list(generate(GeneratorSettings(groups=5, seed=7)))
-    write_groups(groups, path)
+    generated = generate_documents(groups=5, seed=7)
+    write_documents(generated, path)
     numbered = read_documents(path)
     path.write_text(path.read_text().replace("Seed Index", "Something", 1))
     assert read_documents(path) == numbered
 
 
-def test_a_table_with_a_flag_that_contradicts_the_alteration_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    write_documents(map(record, (TEA, SOME)), path)
-    path.write_bytes(path.read_bytes().replace(b",Quantifier Change,", b",-,"))
-    with pytest.raises(InputError, match=r"row 1 \(line 4\): alteration '-' contradicts flag 'TR"):
-        read_documents(path)
-
-
 def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> None:
     long = {**TEA, "context": "Ann: Tea. " * 16_000}
-    write_documents([record(long)], tmp_path / "mine.csv")
+    write_documents([to_document(long)], tmp_path / "mine.csv")
     assert [one.context for one in read_documents(tmp_path / "mine.csv")] == [long["context"]]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_file_without_documents_is_said_to_be_one(tmp_path: Path, name: str) -> None:
-    assert write_documents([], tmp_path / name) == 0
-    with pytest.raises(InputError, match=r": (no documents; write at least one|empty; )"):
-        read_documents(tmp_path / name)
-
-
-def test_what_is_no_file_of_documents_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cut.jsonl").write_text(json.dumps(TEA) + "\n" + json.dumps(MILK)[:-9])
-    (tmp_path / "other.csv").write_text("context,question,answer\na,b,no\n")
-    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
-    for name, message in {
-        "gone.jsonl": "No such file or directory",
-        "gone.csv": "No such file or directory",
-        "gone.parquet": "No such file or directory",
-        ".": "Is a directory",
-        "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
-        "other.csv": "line 1: no column 'Local Context' in .*; pass a table in the released",
-        "cut.parquet": "cut.parquet: not a Parquet file$",
-    }.items():
-        with pytest.raises(InputError, match=message) as caught:
-            read_documents(tmp_path / name)
-        assert "\n" not in str(caught.value)
 
 
 # The tasks ----------------------------------------------------------------------------------------
@@ -287,21 +182,6 @@ def test_every_document_is_counted_in_the_same_metrics(
             harness.score_likelihoods(record, [(-1.0, True), (-2.0, False)]),
         ):
             assert {name for name in items if not name.endswith("_stderr")} == names
-
-
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [
-        ({}, "pragworld_own: no 'documents'; name a file of documents, as in --metadata .*"),
-        ({"documents": ["a"]}, "pragworld_own: no 'documents'; name a file of documents, .*"),
-        ({"documents": "gone.jsonl"}, "gone.jsonl: No such file or directory"),
-    ],
-)
-def test_a_task_without_a_file_ends_with_one_line(
-    metadata: dict[str, object], message: str
-) -> None:
-    with pytest.raises(SystemExit, match=f"^{message}$"):
-        harness.split_dataset("own", **metadata)
 
 
 # The other commands -------------------------------------------------------------------------------

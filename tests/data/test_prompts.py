@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,6 @@ from pragworld_tasks.data.prompts import (
     split_prompt,
 )
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.errors import InputError
 
 DOCUMENT = {"context": "A: Hi\nB: {question}", "question": "Did A say hi?"}
 
@@ -59,8 +57,3 @@ def test_split_prompt_undoes_both(context: str, question: str) -> None:
     document = {"context": context, "question": question}
     assert split_prompt(evaluation_prompt(document)) == (context, question)
     assert split_prompt(label_prompt(document)) == (context, question)
-
-
-def test_split_prompt_refuses_anything_else() -> None:
-    with pytest.raises(InputError, match="neither Prompt 1 nor Prompt 2"):
-        split_prompt("Is it raining?")

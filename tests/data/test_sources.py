@@ -21,18 +21,16 @@ from pragworld_tasks.data.sources import (
 )
 from pragworld_tasks.errors import InputError
 
-# Its file has never been seen whole here, so that a stand-in passes for it.
-SYNTHETIC = FILES["synthetic"]
-
 
 def stand_in() -> bytes:
     """A file that the check takes for the released split: as many groups, rows and answers."""
     header = (
         "Local Context,Question,Answer,Perturbation?,Perturbation Category,Perturbation Effect\r\n"
     )
-    ends = ["FALSE,-,Not applicable"] * SYNTHETIC.groups
-    ends += ["TRUE,Negation,Possible"] * (SYNTHETIC.documents - SYNTHETIC.groups)
-    golds = ["yes"] * SYNTHETIC.yes + ["no"] * (SYNTHETIC.documents - SYNTHETIC.yes)
+    documents, groups, yes = FILES["synthetic"].counts
+    ends = ["FALSE,-,Not applicable"] * groups
+    ends += ["TRUE,Negation,Possible"] * (documents - groups)
+    golds = ["yes"] * yes + ["no"] * (documents - yes)
     rows = [
         f'"A: I’m here.\r\nB: Hm.",Is A here?,{gold},{end}\r\n'
         for gold, end in zip(golds, ends, strict=True)
@@ -114,7 +112,7 @@ def test_download_and_then_the_cache(server: Server) -> None:
         (CONTENT.decode().replace("’", "é").encode("latin-1"), 200, 1, "not UTF-8"),
         (
             CONTENT.replace(b"here?,yes,", b"here??,no,", 1),
-            *(200, 1, "yes answers: 2,158, 494 and 1,073 instead of 2,158, 494 and 1,074"),
+            *(200, 1, "yes answers: \\(2158, 494, 1073\\) instead of \\(2158, 494, 1074"),
         ),
     ],
 )
@@ -172,8 +170,8 @@ def test_a_file_that_is_not_the_released_one_is_said(
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     load_split("manual")
     assert (
-        "is not the released file: documents, groups and yes answers: 10, 3 and 4 instead of "
-        "500, 88 and 277"
+        "is not the released file: documents, groups and yes answers: (10, 3, 4) instead of "
+        "(500, 88, 277)"
     ) in caplog.text
 
 

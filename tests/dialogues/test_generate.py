@@ -19,11 +19,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pragworld_tasks.data.breakdowns import alteration_category, length_bucket, question_type
+from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
-from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.dialogues.compose import Dialogue, opening_share
 from pragworld_tasks.dialogues.display import select_groups
-from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_domain, draw_plan
@@ -465,7 +464,8 @@ def test_any_settings_give_english_that_breaks_no_known_rule(
 
 def test_a_file_in_the_released_format_reads_back_as_the_same_documents(tmp_path: Path) -> None:
     groups = list(generate(GeneratorSettings(groups=60, seed=9)))
-    assert write_groups(groups, tmp_path / "x.csv") == sum(len(group.variants) for group in groups)
+    written = write_documents(documents(groups), tmp_path / "x.csv")
+    assert written == sum(len(group.variants) for group in groups)
     assert [
         dataclasses.replace(document, split="generated")
         for document in read_documents(tmp_path / "x.csv")
@@ -481,7 +481,7 @@ def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> Non
     from datasets import Dataset
 
     groups = list(generate(GeneratorSettings(groups=5)))
-    write_groups(groups, tmp_path / name)
+    write_documents(documents(groups), tmp_path / name)
     if name == "x.jsonl":
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
         read = [json.loads(line) for line in lines]

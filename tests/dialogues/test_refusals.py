@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.dialogues.export import write_groups
-from pragworld_tasks.dialogues.generate import Group, generate
+from pragworld_tasks.data.document_files import write_documents
+from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
@@ -96,23 +96,23 @@ def test_entity_tracking_has_no_conversations() -> None:
 def test_what_exists_is_overwritten_only_when_told_to_and_before_any_work(
     tmp_path: Path, name: str
 ) -> None:
-    def no_groups() -> Iterator[Group]:
+    def no_documents() -> Iterator[Document]:
         raise AssertionError("worked in vain")
         yield
 
-    def failing_groups() -> Iterator[Group]:
-        yield from generate(GeneratorSettings(groups=2))
+    def failing_documents() -> Iterator[Document]:
+        yield from generate_documents(groups=2)
         raise InputError("half way")
 
-    first, second = (list(generate(GeneratorSettings(groups=2, seed=seed))) for seed in (1, 2))
+    first, second = (generate_documents(groups=2, seed=seed) for seed in (1, 2))
     target, twin = tmp_path / name, tmp_path / f"other{Path(name).suffix}"
     with pytest.raises(InputError, match="half way"):
-        write_groups(failing_groups(), target)
+        write_documents(failing_documents(), target)
     assert not list(tmp_path.iterdir())
-    write_groups(first, target)
+    write_documents(first, target)
     with pytest.raises(InputError, match=f"{name} exists; pass --overwrite, or another name"):
-        write_groups(no_groups(), target)
-    write_groups(second, target, overwrite=True)
-    write_groups(second, twin)
+        write_documents(no_documents(), target)
+    write_documents(second, target, overwrite=True)
+    write_documents(second, twin)
     assert target.read_bytes() == twin.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {name, twin.name}

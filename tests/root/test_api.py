@@ -75,7 +75,10 @@ def test_mistakes_are_value_errors_with_a_remedy(manual: list[pt.Document]) -> N
     result = pt.score(manual, responses)
     generated = pt.generate(groups=2)
     mistakes: list[tuple[Callable[[], object], str]] = [
-        (lambda: pt.load("automatic"), "split 'automatic' does not exist; choose from manual, "),
+        (
+            lambda: pt.load("automatic"),
+            "there is no released split 'automatic'; choose from manual, ",
+        ),
         (lambda: pt.generate(group=3), "setting 'group' does not exist; choose from groups, "),
         (lambda: pt.score(manual, responses[1:]), "the run: 9 responses for 10 documents; pass a "),
         (lambda: pt.score([], []), "the documents to score are missing; pass those of one split"),

@@ -63,9 +63,9 @@ def test_the_released_labels_come_with_their_readings(released: Path, tmp_path: 
             readings.is_disputed,
             readings.is_undetermined,
         )
-        assert tuple(row["readings"]) == readings.readings
-        assert tuple(row["readings_sure"]) == readings.sure
-        assert tuple(row["reasons"]) == readings.reasons
+        assert row["readings"] == readings.readings
+        assert row["readings_sure"] == readings.sure
+        assert row["reasons"] == readings.reasons
     card = (folder / "README.md").read_text()
     assert "(17 documents)" in card
     assert "(21 documents)" in card

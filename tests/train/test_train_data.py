@@ -67,16 +67,16 @@ def test_originals_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mannual",), "^split 'mannual' does not exist; choose from manual, .*generated$"),
+        (("mannual",), "^there is no released split 'mannual'; choose from manual, "),
         (("generated", "{"), r"^dataset_config '\{': not a JSON object, such as "),
         (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object, such as "),
         (
             ("generated", '{"group": 3}'),
-            "^dataset_config: setting 'group' does not exist; choose from groups, ",
+            "^setting 'group' does not exist; choose from groups, ",
         ),
         (
             ("generated", "{}", "trial"),
-            "^dataset_config: there is no generated split 'trial'; use train, ",
+            "^there is no generated split 'trial'; use train, ",
         ),
         (
             ("generated", "{}", "train", "Swap"),
@@ -84,7 +84,7 @@ def test_originals_only() -> None:
         ),
         (
             ("manual", '{"groups": 3}'),
-            "^dataset_config is for the split generated, not for manual; leave it out$",
+            "^manual: only the split generated has settings; leave them out$",
         ),
     ],
 )

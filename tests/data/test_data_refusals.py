@@ -1,0 +1,129 @@
+"""What is refused of files of documents and of the names of splits, and the line that says why."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from command_runs import refused
+from own_documents import MILK, SOME, TEA, to_document
+from places import SAMPLES
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.document_files import read_documents, write_documents
+from pragworld_tasks.data.documents import Split
+from pragworld_tasks.data.prompts import split_prompt
+from pragworld_tasks.data.sources import FILES, load_split
+from pragworld_tasks.data.splits import generate_documents, named_documents, split_documents
+from pragworld_tasks.errors import InputError
+
+
+def sample(split: Split, old: str, new: str) -> bytes:
+    """Our file in the format of a released one, with a first text replaced by a second one."""
+    content = (SAMPLES / FILES[split].path).read_bytes()
+    assert old.encode() in content
+    return content.replace(old.encode(), new.encode(), 1)
+
+
+def lines(*records: object) -> bytes:
+    return "".join(f"{json.dumps(record)}\n" for record in records).encode()
+
+
+def written(suffix: str, *records: dict[str, Any]) -> bytes:
+    """What a file of documents holds when we have written it."""
+    with TemporaryDirectory() as folder:
+        write_documents(map(to_document, records), Path(folder, f"x{suffix}"))
+        return Path(folder, f"x{suffix}").read_bytes()
+
+
+MANUAL = sample("manual", "", "")
+TABLE = written(".csv", TEA, SOME)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        # Released files
+        ("manual.csv", sample("manual", "Answer,", "Anwser,"), ", line 1: no column 'Answer' in"),
+        ("manual.csv", sample("manual", "Yes,FALSE,None", "Yes,TRUE,None"), ", row 0 (line 2): alteration '-' contradicts flag 'TR"),
+        ("manual.csv", sample("manual", "Yes,FALSE,None,-,-", "Yes,TRUE,None,Negation,Flip"), ", row 0 (line 2): an altered variant without an answered original; put that before it"),
+        ("manual.csv", sample("manual", "Negation", "Negotiation"), ", row 1 (line 6): unknown alteration 'Negotiation'; must be "),
+        ("manual.csv", sample("manual", "?,No,TRUE", "?,Perhaps,TRUE"), ", row 1 (line 6): unknown answer 'Perhaps'; must be one of yes, no"),
+        ("manual.csv", sample("manual", "No,TRUE", "No,TRUTH"), ", row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false"),
+        ("manual.csv", sample("manual", "Negation,Flip", "Negation,Flop"), ", row 1 (line 6): unknown effect 'Flop'; must be one of"),
+        ("manual.csv", sample("manual", "Context,Negation,Flip", "Context"), ", row 1 (line 6): 5 fields instead of 7; is the line cut off?"),
+        ("manual.csv", MANUAL.partition(b"Person 2: he was")[0], ", row 8 (line 39): unexpected end of data; is the file cut off here?"),
+        ("manual.csv", MANUAL.partition(b"\r\n")[0] + b"\r\n,,,77,,,", ": no documents"),
+        ("manual.csv", MANUAL.decode().encode("cp1252"), ": not UTF-8; save the file in that encoding"),
+        ("manual.csv", None, ": No such file or directory"),
+        ("synthetic.csv", sample("synthetic", "attic?,yes,FALSE", "attic?,,FALSE"), ", row 1 (line 6): an altered variant without"),
+        ("entity_tracking.jsonl", sample("entity_tracking", '{"prompt": "', '{"prompt": '), ", row 0 (line 1): not JSON"),
+        ("entity_tracking.jsonl", sample("entity_tracking", "answer the question below", "reply"), ", row 0 (line 1): the prompt is neither Prompt 1 nor"),
+        # A user's own
+        ("own.jsonl", lines(TEA, {"question": "?", "answer": "no"}), ", row 1 (line 2): context: Field required"),
+        ("own.jsonl", lines({**TEA, "context": " \n"}), ", row 0 (line 1): context: String should match pattern"),
+        ("own.jsonl", lines({**TEA, "answer": True}), ", row 0 (line 1): answer: Input should be 'yes' or 'no'"),
+        ("own.jsonl", lines({**TEA, "group": "forty"}), ", row 0 (line 1): group: Input should be a valid int"),
+        ("own.jsonl", lines({**TEA, "alteration": "Reversal"}), ", row 0 (line 1): alteration: String should match pattern '^(Negation|"),
+        ("own.jsonl", lines({**TEA, "basis": "excluded"}), ", row 0 (line 1): basis 'excluded' contradicts answer 'yes'; only what is entailed is answered yes"),
+        ("own.jsonl", lines({**MILK, "basis": "entailed"}), ", row 0 (line 1): basis 'entailed' contradicts answer 'no'; only what is entailed is answered yes"),
+        ("own.jsonl", lines(TEA, {**SOME, "group": None}), ", row 1 (line 2): an altered variant needs an original with the same 'group'; add the original"),
+        ("own.jsonl", lines(MILK, SOME), ", row 1 (line 2): an altered variant needs an original with the same 'group'"),
+        ("own.jsonl", lines(TEA, MILK, {**MILK, "question": "?"}), ", row 2 (line 3): group 7 has another original; a group is one original and its altered"),
+        ("own.jsonl", lines(TEA, MILK, {**TEA, "group": 3}), ", row 2 (line 3): the same context and question as in line 1; remove one of them"),
+        ("own.jsonl", lines("tea"), ", row 0 (line 1): not a JSON object"),
+        ("own.jsonl", lines(TEA, MILK)[:-9], ", row 1 (line 2): not JSON (Unterminated string starting at: line 1 column 127 (char 126)); is the line cut off?"),
+        ("own.jsonl", b"", ": empty; each line must be a JSON object"),
+        ("own.csv", b"", ", line 1: no column 'Local Context' in []; pass a table in the released format"),
+        ("own.csv", TABLE.replace(b",Quantifier Change,", b",-,"), ", row 1 (line 4): alteration '-' contradicts flag 'TR"),
+        ("own.csv", written(".csv", TEA, {**TEA, "group": 8}), ", row 1 (line 4): the same context and question as in line 2"),
+        ("own.csv", None, ": No such file or directory"),
+        ("own.parquet", written(".parquet", TEA, {**TEA, "group": 8}), ", row 1: the same context and question as in row 0"),
+        ("own.parquet", written(".parquet"), ": no documents; write at least one"),
+        ("own.parquet", b"PAR1", ": Parquet file size is 4 bytes, smaller than the minimum file footer (8 bytes); pass a Parquet file"),
+        ("own.parquet", None, ": [Errno 2] Failed to open local file"),
+    ],
+)  # fmt: skip
+def test_files(tmp_path: Path, name: str, content: bytes | None, line: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    released = FILES.get(path.stem)  # type: ignore[call-overload]
+    with pytest.raises(InputError) as refusal:
+        (released.read if released else read_documents)(path)
+    assert str(refusal.value).startswith(f"{path}{line}")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: load_split("automatic"), "there is no released split 'automatic'; choose from manual, synthetic, entity_tracking"),
+        (lambda: generate_documents(group=3), "setting 'group' does not exist; choose from groups, "),
+        (lambda: named_documents("manual", {"groups": 3}), "manual: only the split generated has settings; leave them out"),
+        (lambda: split_documents("own", {}), "pragworld_own: no 'documents'; name a file of documents, as in --metadata "),
+        (lambda: split_documents("own", {"documents": ["a"]}), "pragworld_own: no 'documents'; "),
+        (lambda: read_documents("."), ".: Is a directory"),
+        (lambda: split_prompt("Is it raining?"), "the prompt is neither Prompt 1 nor Prompt 2 of the PragWorld paper"),
+    ],
+)  # fmt: skip
+def test_calls(call: Callable[[], object], line: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert str(refusal.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("status automatic", "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking"),
+        ("labels synthetic", "data labels: only the manual split has readings of its labels"),
+        ("check", "no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`"),
+    ],
+)  # fmt: skip
+def test_commands(words: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
+    with refused(f"^{line}$"):
+        main(["data", *words.split()])
