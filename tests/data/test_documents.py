@@ -5,6 +5,7 @@ from pathlib import Path
 
 from places import SAMPLES
 
+from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.data.sources import FILES
 
@@ -87,28 +88,12 @@ def test_the_run_file_gives_back_context_and_question() -> None:
 def test_released_manual_split_counts(released: Path) -> None:
     documents = read_manual(released / FILES["manual"].path)
     assert len(documents) == 500
-    assert documents[-1].group + 1 == 88
-    assert documents[-1].released_group + 1 == 98
+    assert (documents[-1].group + 1, documents[-1].released_group + 1) == (88, 98)
     assert sum(document.released_is_original for document in documents) == 98
     assert Counter(document.answer for document in documents) == {"yes": 277, "no": 223}
-    assert Counter(document.alteration for document in documents) == {
-        "Variable Substitution": 106,
-        "Variable Swap": 79,
-        "Negation": 71,
-        "Quantifier Change": 65,
-        "Quantity Change": 57,
-        "Injecting Inconsistent Data": 21,
-        "Logical Connective Change": 13,
-        None: 88,
-    }
+    alterations = Counter(document.alteration for document in documents)
+    assert (alterations.pop(None), alterations) == (88, ALTERATION_COUNTS)
     assert Counter(d.effect for d in documents) == {"flip": 139, "invariant": 273, None: 88}
-
-
-def test_released_entity_tracking_counts(released: Path) -> None:
-    documents = read_entity_tracking(released / FILES["entity_tracking"].path)
-    assert len(documents) == 364
-    assert documents[-1].group + 1 == 15  # paper, section 5.2
-    assert Counter(document.answer for document in documents) == {"yes": 182, "no": 182}
 
 
 def test_sample_of_the_released_synthetic_split(released: Path) -> None:

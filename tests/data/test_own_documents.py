@@ -16,7 +16,7 @@ from pragworld_interp import cli as interp
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents, write_documents
-from pragworld_tasks.data.documents import ALTERATIONS, Document, documents_digest
+from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.items import items_csv
@@ -30,13 +30,17 @@ WITH_ALTERATIONS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "in
 OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that `pragworld-tasks generate` wrote."""
-    path = tmp_path_factory.mktemp("mine") / "documents.jsonl"
+def generate(path: Path) -> Path:
+    """Let `pragworld-tasks generate` write a file."""
     options = [word for name, value in GENERATED.items() for word in (f"--{name}", str(value))]
     main(["generate", *options, "--out", str(path)])
     return path
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents that were generated."""
+    return generate(tmp_path_factory.mktemp("mine") / "documents.jsonl")
 
 
 def write(path: Path, records: Sequence[object]) -> Path:
@@ -47,9 +51,11 @@ def write(path: Path, records: Sequence[object]) -> Path:
 # The file -----------------------------------------------------------------------------------------
 
 
-def test_what_generate_writes_is_read_unchanged(file: Path) -> None:
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_what_generate_writes_is_read_unchanged(tmp_path: Path, ending: str) -> None:
+    path = generate(tmp_path / f"mine.{ending}")
     generated = generate_documents(**GENERATED)
-    assert read_documents(file) == [replace(document, split="own") for document in generated]
+    assert read_documents(path) == [replace(document, split="own") for document in generated]
 
 
 def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
@@ -57,7 +63,6 @@ def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
     del sugar["group"]
     path = write(tmp_path / "mine.jsonl", [SOME, MILK, TEA, sugar])
     some, milk, tea, alone = read_documents(path)
-    assert [document.row for document in (some, milk, tea, alone)] == [0, 1, 2, 3]
     assert [document.group for document in (some, milk, tea, alone)] == [40, 7, 40, 41]
     assert [document.is_original for document in (some, milk, tea, alone)] == [False, *[True] * 3]
     assert (some.effect, some.alteration) == ("flip", "Quantifier Change")
@@ -78,32 +83,15 @@ def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path
     assert [int(item["group"]) for item in table] == [line["group"] for line in numbered]
 
 
-FORMATS = ("mine.jsonl", "mine.csv", "mine.parquet")
-
-
-def test_documents_are_the_same_in_every_format(tmp_path: Path) -> None:
-    generated = generate_documents(groups=5, seed=7)
-    for name in FORMATS:
-        write_documents(generated, tmp_path / name)
-    in_lines, *others = (read_documents(tmp_path / name) for name in FORMATS)
-    assert all(documents == in_lines for documents in others)
-    assert len({documents_digest(documents) for documents in (in_lines, *others)}) == 1
-
-
 def test_the_seed_index_of_a_table_is_the_group(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    write_documents(
-        map(to_document, (MILK, SOME, TEA)), path
-    )  # the variant comes before its original
-    milk, some, tea = read_documents(path)
-    assert (some.group, some.effect) == (tea.group, "flip")
-    assert milk.group != tea.group
+    write_documents([to_document(MILK), to_document(SOME), to_document(TEA)], path)
+    milk, some, tea = read_documents(path)  # the variant comes before its original
+    assert (milk.group, some.group, tea.group, some.effect) == (7, 40, 40, "flip")
 
 
 def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    generated = generate_documents(groups=5, seed=7)
-    write_documents(generated, path)
+    path = generate(tmp_path / "mine.csv")
     numbered = read_documents(path)
     path.write_text(path.read_text().replace("Seed Index", "Something", 1))
     assert read_documents(path) == numbered
