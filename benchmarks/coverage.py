@@ -42,7 +42,7 @@ def held(paraphrases: int, responses: int, in_common: float, heavy_tails: bool) 
         drawn = unbiased(redraw_paraphrases(nested))
         found = estimates(unbiased(cells(nested)), drawn, small_sample(paraphrases))
         for name, true in SHARES.items():
-            holds[name] += found[name].interval.low < true < found[name].interval.high
+            holds[name] += found[name].low < true < found[name].high
     return {name: times / SETS for name, times in holds.items()}
 
 

@@ -32,7 +32,7 @@ def milliseconds_an_answer() -> float:
     requests = []
     for _, row in read_json_lines(ANSWERS / "quantities_fresh_development.jsonl"):
         question = questions()[row["task"]]
-        prompt = fill_slot(question.prompt, question.slot, row["slot"])
+        prompt = fill_slot(question.prompt, row["slot"])
         if len(row["response"]) > CHARACTERS / 2:  # several of one answer would repeat its cues
             requests.append((row["response"], question.unit, prompt))
     characters = sum(len(response) for response, _, _ in requests)

@@ -80,7 +80,7 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
     for path in paths:
         for _, row in read_json_lines(path):
             question = questions()[row["task"]]
-            prompt = fill_slot(question.prompt, question.slot, row["slot"])
+            prompt = fill_slot(question.prompt, row["slot"])
             answer = ParsedAnswer(
                 to_plain_text(row["response"]), read_target(question.unit, prompt)
             )

@@ -18,7 +18,7 @@ below 0 as often as above.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -154,12 +154,6 @@ def _numbered(name: str, labels: ArrayLike) -> np.ndarray:
     known = sorted({*array.flat}, key=lambda label: (isinstance(label, str), label))
     places = {label: place for place, label in enumerate(known)}
     return np.array([places[label] for label in array.flat], dtype=int).reshape(array.shape)
-
-
-def nest_prompts(prompts: Iterable[tuple[int, int, Sequence[float | None]]]) -> Responses:
-    """Sort the responses of prompts, given as (intent, paraphrase, values), likewise."""
-    flat = [(value, paraphrase, intent) for intent, paraphrase, all_ in prompts for value in all_]
-    return nest(*zip(*flat, strict=True)) if flat else nest((), (), ())
 
 
 def cells(responses: Responses) -> Cells:

@@ -1,18 +1,11 @@
 """The command `pragworld-tasks decompose`."""
 
 import argparse
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
-
-if TYPE_CHECKING:
-    from pragworld_tasks.chat import Endpoint
-    from pragworld_tasks.sensitivity.samples import ModelSamples
-
-_FORMATS = (".png", ".svg", ".pdf")
+from pragworld_tasks.figures import FORMATS
 
 
 def add_decompose(commands: Commands) -> None:
@@ -32,7 +25,7 @@ def add_decompose(commands: Commands) -> None:
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     add("--overwrite", action="store_true", help="replace what exists")
     add("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
-    add("--format", default=".png", choices=_FORMATS, help="of the figures; default: .png")
+    add("--format", default=".png", choices=FORMATS, help="of the figures; default: .png")
     add(
         "--scale",
         default="raw",
@@ -54,6 +47,7 @@ def add_decompose(commands: Commands) -> None:
 def _decompose(options: argparse.Namespace) -> None:
     from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.files import check_output, write_json
+    from pragworld_tasks.sensitivity.extraction import extract
     from pragworld_tasks.sensitivity.figures import draw_figures
     from pragworld_tasks.sensitivity.report import decompose_samples
     from pragworld_tasks.sensitivity.samples import read_samples
@@ -68,7 +62,7 @@ def _decompose(options: argparse.Namespace) -> None:
     samples = read_samples(options.samples, signed=options.signed)
     if options.model:
         endpoint = Endpoint(options.base_url, options.model)
-        samples = [_read_by_llm(of_model, endpoint) for of_model in samples]
+        samples = [extract(of_model, endpoint) for of_model in samples]
     report = decompose_samples(samples, options.scale, options.draws, options.seed)
     if options.json:
         write_json(options.json, report.to_json())
@@ -76,21 +70,3 @@ def _decompose(options: argparse.Namespace) -> None:
     if options.plot:
         for path in draw_figures(report, samples, options.plot, options.format):
             print(path)
-
-
-def _read_by_llm(samples: "ModelSamples", endpoint: "Endpoint") -> "ModelSamples":
-    """Return the same responses with the values that an LLM reads in them."""
-    from pragworld_tasks.sensitivity.extraction import extract
-    from pragworld_tasks.sensitivity.open_questions import questions
-
-    question = questions().get(samples.question)
-    if not question or question.unit != samples.unit:
-        raise InputError(
-            f"{samples.path}: the paper has no extraction prompt for {samples.question} in the "
-            f"unit {samples.unit!r}; leave out --model"
-        )
-    suffix = re.sub(r"[^\w.-]", "_", endpoint.model)
-    journal = samples.path.with_name(f"{samples.path.stem}.{suffix}.journal")
-    responses = [text for prompt in samples.prompts for text in prompt.responses]
-    values = extract(endpoint, question, responses, journal)
-    return samples.with_values(dict(zip(responses, values, strict=True)))

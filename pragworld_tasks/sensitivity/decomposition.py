@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, PlainSerializer
+from pydantic import BaseModel, BeforeValidator
 
-from pragworld_tasks.evaluation.metrics import LEVEL, Interval
+from pragworld_tasks.evaluation.metrics import LEVEL
 from pragworld_tasks.sensitivity.components import (
     NAMES,
     Cells,
@@ -23,34 +23,21 @@ from pragworld_tasks.sensitivity.components import (
     plug_in,
     unbiased,
 )
-from pragworld_tasks.text import null_if_nan
 
 REDRAWS = 500  # as many as in the paper
 PERMUTATIONS = 1_000
 
-# JSON has no NaN: undefined numbers are null in files.
-Number = Annotated[
-    float,
-    BeforeValidator(lambda value: math.nan if value is None else value),
-    PlainSerializer(null_if_nan, when_used="json"),
-]
+# JSON has no NaN: undefined numbers are null in files, which pydantic writes but does not read.
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 
 
 class Estimate(BaseModel, frozen=True):
     """An estimate of one of `NAMES`, its interval and standard error; NaN where undefined."""
 
-    value: Number
+    value: Number = math.nan
     low: Number = math.nan
     high: Number = math.nan
     standard_error: Number = math.nan
-
-    @property
-    def interval(self) -> Interval:
-        """The ends of the interval."""
-        return Interval(self.low, self.high)
-
-
-UNDEFINED = Estimate(value=math.nan)
 
 
 class Shares(BaseModel, frozen=True):
@@ -208,7 +195,7 @@ def decompose_responses(
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
     undefined = _undefined(responses)
-    published = corrected = dict.fromkeys(undefined, UNDEFINED)
+    published = corrected = dict.fromkeys(undefined, Estimate())
     floor = math.nan
     if responses.values.size:
         observed, drawn = cells(responses), redraw_responses(responses, draws, seed)
@@ -244,7 +231,7 @@ def estimates(
     by_name = {}
     for name, value, draws in zip(NAMES, observed.by_name(), drawn.by_name(), strict=True):
         draws = draws[~np.isnan(draws)]
-        by_name[name] = Estimate(value=float(value))
+        low = high = error = math.nan
         whole = 0.0 if name == "variance" else 1.0  # of which the others are shares
         varies = draws.size and np.ptp(draws) > 1e-12 * np.abs(draws).max(initial=whole)
         if varies and not np.isnan(value):
@@ -253,7 +240,7 @@ def estimates(
             if name in bounded:
                 low, high = max(low, 0.0), min(high, 1.0)
             error = widened * draws.std()
-            by_name[name] = Estimate(value=float(value), low=low, high=high, standard_error=error)
+        by_name[name] = Estimate(value=float(value), low=low, high=high, standard_error=error)
     return by_name
 
 

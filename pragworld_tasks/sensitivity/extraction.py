@@ -1,17 +1,14 @@
 """The value of a response, as a model reads it (arXiv 2506.16584, section 4 and appendix C)."""
 
-import asyncio
 import re
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from tqdm import tqdm
+from tqdm.asyncio import tqdm_asyncio
 
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.sensitivity.components import LARGEST_VALUE
-from pragworld_tasks.sensitivity.open_questions import OpenQuestion
+from pragworld_tasks.sensitivity.open_questions import questions
+from pragworld_tasks.sensitivity.samples import ModelSamples
 
 # The paper's words.
 _SYSTEM = (
@@ -42,27 +39,46 @@ def read_extracted(reply: str) -> float | None:
     return sum(ends) / len(ends)
 
 
-def extract(
-    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path
-) -> list[float | None]:
-    """Return the value of each response, as the endpoint's model reads it at temperature 0.
+def extract(samples: ModelSamples, endpoint: Endpoint) -> ModelSamples:
+    """Return the same responses with the values that the endpoint's model reads at temperature 0.
 
-    Values have no sign, as in the paper. Equal responses are sent once. The journal keeps the
-    replies, so a second call asks only for missing ones.
+    Values have no sign, as in the paper. Equal responses are sent once. The replies are kept in a
+    journal beside the samples, so a second call asks only for missing ones.
 
     Raises:
-        InputError: The endpoint or the journal cannot be used, or no reply can.
+        InputError: The paper has no prompt for the question, the endpoint or the journal cannot be
+            used, or no reply can.
     """
+    question = questions().get(samples.question)
+    if not question or question.unit != samples.unit:
+        raise InputError(
+            f"{samples.path}: the paper has no extraction prompt for {samples.question} in the "
+            f"unit {samples.unit!r}; leave out --model"
+        )
     settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
+    suffix = re.sub(r"[^\w.-]", "_", endpoint.model)
+    journal = samples.path.with_name(f"{samples.path.stem}.{suffix}.journal")
+    responses = [text for texts in samples.responses for text in texts]
+    instruction = f"{question.extraction} {_NOTHING}"
+    problems: list[UnansweredError] = []
 
-    async def extract_all() -> list[float | UnansweredError | None]:
-        with tqdm(total=len(responses), desc="extraction") as progress:
-            async with connect(endpoint, journal, settings) as connection:
-                reads = (_read(connection, question, response, progress) for response in responses)
-                return await asyncio.gather(*reads)
+    async def read(connection: Connection, response: str) -> float | None:
+        """Return the value of a response, and note why a reply cannot be used."""
+        user = f"{instruction}\n\nAnswer text:\n{response}"
+        request = Request("extraction", endpoint.model, _SYSTEM, user, temperature=0.0)
+        try:
+            value = read_extracted(await connection.ask(request))
+        except UnansweredError as error:
+            problems.append(error)
+            return None
+        return None if value is None else abs(value)
 
-    values = run_async(extract_all())
-    problems = [value for value in values if isinstance(value, UnansweredError)]
+    async def read_all() -> list[float | None]:
+        async with connect(endpoint, journal, settings) as connection:
+            reads = [read(connection, response) for response in responses]
+            return list(await tqdm_asyncio.gather(*reads, desc="extraction"))
+
+    values = run_async(read_all())
     if problems and len(problems) == len(responses):
         raise InputError(
             f"{endpoint.url}: no reply can be used, the last one because {problems[-1]}"
@@ -72,19 +88,4 @@ def extract(
             "%s: %d of %d values are missing: %s sent no usable reply (%s); rerun to ask again",
             *(question.name, len(problems), len(values), endpoint.model, problems[-1]),
         )
-    return [None if isinstance(value, UnansweredError) else value for value in values]
-
-
-async def _read(
-    connection: Connection, question: OpenQuestion, response: str, progress: "tqdm[Any]"
-) -> float | UnansweredError | None:
-    """Return the value of a response, or why the reply cannot be used."""
-    user = f"{question.extraction} {_NOTHING}\n\nAnswer text:\n{response}"
-    request = Request("extraction", connection.endpoint.model, _SYSTEM, user, temperature=0.0)
-    try:
-        value = read_extracted(await connection.ask(request))
-    except UnansweredError as error:
-        return error
-    finally:
-        progress.update()
-    return None if value is None else abs(value)
+    return samples.with_values(dict(zip(responses, values, strict=True)))

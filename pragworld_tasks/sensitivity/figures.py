@@ -15,7 +15,7 @@ from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.sensitivity.components import Scale, rescale
 from pragworld_tasks.sensitivity.report import DomainReport, SensitivityReport
-from pragworld_tasks.sensitivity.samples import ModelSamples
+from pragworld_tasks.sensitivity.samples import ModelSamples, nest_prompts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,10 @@ def draw_figures(
 ) -> list[Path]:
     """Draw `shares`, `mvs` and `densities_<question>` as .png, .svg or .pdf; return the files."""
     drawn = [folder / f"shares{suffix}", folder / f"mvs{suffix}"]
-    _shares(report, drawn[0])
-    _mvs(report, drawn[1])
+    label = "share of the variance, mean over questions (published estimator)"
+    _by_domain(report, drawn[0], _draw_shares, label)
+    label = f"MVS = PS / (PS + AS), mean over questions, {LEVEL:.0%} intervals"
+    _by_domain(report, drawn[1], _draw_mvs, label)
     for question in dict.fromkeys(task.question for task in report.tasks):
         name = re.sub(r"[^\w.-]", "_", question)  # from the samples, so it may be anything
         drawn.append(folder / f"densities_{name}{suffix}")
@@ -53,42 +55,32 @@ def draw_figures(
     return drawn
 
 
-def _shares(report: SensitivityReport, path: Path) -> None:
-    """Draw Figure 5a: shares of the variance by domain and model, and the floor of AS."""
-
-    def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
-        purpose, articulation = (domain.published[name].value for name in ("ps", "as"))
-        begins = {"ps": 0.0, "as": purpose, "mu": purpose + articulation}
-        for name, (part, color, hatch, below) in _PARTS.items():
-            estimate, begin = domain.published[name], begins[name]
-            bar = axes.barh(row, estimate.value, _BAR, begin, color=color, hatch=hatch, lw=0.5)
-            bar.set_label(f"{part} ({name.upper()})")
-            bar[0].set_edgecolor("white")
-            # The interval is drawn at the end of the bar that can move: the left one of MU.
-            ends = np.array(estimate.interval)
-            ends = 1 - ends if name == "mu" else begin + ends
-            label = f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below"
-            axes.plot(ends, [row + below] * 2, label=label, **_INTERVAL)
-        floor, label = [purpose + domain.floor] * 2, "AS that chance alone would give"
-        heights = [row - _BAR / 2, row + _BAR / 2]
-        axes.plot(floor, heights, label=label, color="black", lw=1.2, clip_on=False)
-
-    label = "share of the variance, mean over questions (published estimator)"
-    _by_domain(report, path, draw, label)
+def _draw_shares(axes: "Axes", row: int, domain: DomainReport) -> None:
+    """Draw a row of Figure 5a: shares of the variance, and the floor of AS."""
+    purpose, articulation = (domain.published[name].value for name in ("ps", "as"))
+    begins = {"ps": 0.0, "as": purpose, "mu": purpose + articulation}
+    for name, (part, color, hatch, below) in _PARTS.items():
+        estimate, begin = domain.published[name], begins[name]
+        bar = axes.barh(row, estimate.value, _BAR, begin, color=color, hatch=hatch, lw=0.5)
+        bar.set_label(f"{part} ({name.upper()})")
+        bar[0].set_edgecolor("white")
+        # The interval is drawn at the end of the bar that can move: the left one of MU.
+        ends = np.array([estimate.low, estimate.high])
+        ends = 1 - ends if name == "mu" else begin + ends
+        label = f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below"
+        axes.plot(ends, [row + below] * 2, label=label, **_INTERVAL)
+    floor, label = [purpose + domain.floor] * 2, "AS that chance alone would give"
+    heights = [row - _BAR / 2, row + _BAR / 2]
+    axes.plot(floor, heights, label=label, color="black", lw=1.2, clip_on=False)
 
 
-def _mvs(report: SensitivityReport, path: Path) -> None:
-    """Draw Figure 5b: meaningful variability share, PS / (PS + AS), by domain and model."""
-
-    def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
-        for estimator, (marker, face, shift) in _ESTIMATORS.items():
-            number = domain.by(estimator)["mvs"]
-            axes.plot(number.interval, [row + shift] * 2, color="0.35", lw=1.2, clip_on=False)
-            look: _Style = {"color": "#0072B2", "markerfacecolor": face, "label": estimator}
-            axes.plot(number.value, row + shift, marker, **look, **_WHOLE)
-
-    label = f"MVS = PS / (PS + AS), mean over questions, {LEVEL:.0%} intervals"
-    _by_domain(report, path, draw, label)
+def _draw_mvs(axes: "Axes", row: int, domain: DomainReport) -> None:
+    """Draw a row of Figure 5b: the meaningful variability share, PS / (PS + AS)."""
+    for estimator, (marker, face, shift) in _ESTIMATORS.items():
+        number = domain.by(estimator)["mvs"]
+        axes.plot([number.low, number.high], [row + shift] * 2, color="0.35", lw=1.2, clip_on=False)
+        look: _Style = {"color": "#0072B2", "markerfacecolor": face, "label": estimator}
+        axes.plot(number.value, row + shift, marker, **look, **_WHOLE)
 
 
 def _by_domain(
@@ -170,16 +162,11 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
 
 def _values(samples: ModelSamples, scale: Scale) -> list[tuple[str, Floats]]:
     """Return the slot and the values of each prompt that has values."""
-    responses = rescale(samples.nested(), scale)
-    readable = [
-        prompt
-        for prompt in samples.prompts  # in the order of `nested`
-        if any(value is not None for value in prompt.values)
-    ]
-    return [
-        (prompt.slot, responses.values[first : first + count])
-        for prompt, first, count in zip(readable, responses.first, responses.count, strict=True)
-    ]
+    responses = rescale(nest_prompts(samples.prompts), scale)  # keeps the order of the prompts
+    slots = [prompt.slot for prompt in samples.prompts if {*prompt.values} != {None}]
+    ends = responses.first + responses.count
+    places = zip(slots, responses.first, ends, strict=True)
+    return [(slot, responses.values[first:end]) for slot, first, end in places]
 
 
 def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:

@@ -32,11 +32,6 @@ class OpenQuestion:
     extraction: str = ""
     signs: tuple[str, ...] = ()
 
-    @property
-    def slot(self) -> str:
-        """The slot, with its braces."""
-        return slot_of(self.prompt)
-
 
 class PromptRecord(BaseModel, frozen=True):
     """A document of the world_model tasks: a paraphrase with a value in its slot, its intent."""
@@ -82,17 +77,17 @@ def fields_in(text: str) -> list[str]:
     return _FIELD.findall(text)
 
 
-def fill_slot(text: str, slot: str, value: str) -> str:
+def fill_slot(text: str, value: str) -> str:
     """Return a text with a value in its slot, and with single braces for double ones.
 
     Examples:
-        >>> fill_slot('From {city}: reply with {"hours": {{number}}}', "{city}", "Oslo")
+        >>> fill_slot('From {city}: reply with {"hours": {{number}}}', "Oslo")
         'From Oslo: reply with {"hours": {number}}'
     """
 
     def replacement(field: re.Match[str]) -> str:
         if field[0].startswith("{{"):
             return field[0][1:-1]
-        return value if field[0] == slot else field[0]
+        return field[0] if field[0] == "{}" else value
 
     return _FIELD.sub(replacement, text)

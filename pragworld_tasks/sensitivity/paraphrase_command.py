@@ -65,7 +65,7 @@ def _paraphrase(options: argparse.Namespace) -> None:
     if fault := find_fault(prompt, prompt):
         raise InputError(f"prompt {prompt!r:.80}: {fault}; correct that")
     if options.check:
-        texts = [wording.text for wording in read_paraphrases(options.check)]
+        texts = read_paraphrases(options.check)
         faults = list_faults(prompt, texts)
         print(*faults, f"{len(texts)} paraphrases, {len(faults)} faults", sep="\n")
         sys.exit(1 if faults else 0)
@@ -74,11 +74,7 @@ def _paraphrase(options: argparse.Namespace) -> None:
             raise InputError(f"paraphrase: needs --{name.replace('_', '-')}, or --check FILE")
     at_least(options, number=1)
     check_output(options.out, options.overwrite)
+    endpoint, judge = Endpoint(options.base_url, options.model, options.concurrency), options.judge
     paraphrase(
-        prompt,
-        Endpoint(options.base_url, options.model, options.concurrency),
-        options.judge or options.model,
-        options.out,
-        options.number,
-        options.embeddings,
+        prompt, endpoint, judge or options.model, options.out, options.number, options.embeddings
     )

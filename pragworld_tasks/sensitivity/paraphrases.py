@@ -3,9 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
@@ -20,36 +18,28 @@ del _NUMBER_WORDS["one"]  # mostly a pronoun
 _OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 
-@dataclass(frozen=True)
-class Paraphrase:
-    """A wording of a prompt, and its source: by hand, or the method and the model."""
-
-    text: str
-    source: str
-
-
-def shipped_paraphrases(question: str) -> list[Paraphrase]:
+def shipped_paraphrases(question: str) -> list[str]:
     """Return the paraphrases that are part of this package, by the name of the question."""
-    with as_file(files(__package__) / "paraphrases" / f"{question}.jsonl") as path:
-        return read_paraphrases(path)
+    return read_paraphrases(Path(__file__).with_name("paraphrases") / f"{question}.jsonl")
 
 
-def read_paraphrases(path: Path) -> list[Paraphrase]:
+def read_paraphrases(path: Path) -> list[str]:
     """Read a file as `pragworld-tasks paraphrase` writes it: JSON lines with a `text`."""
     paraphrases = []
     for where, record in read_json_lines(path):
-        text, source = record.get("text"), record.get("source", "")
-        if not isinstance(text, str) or not isinstance(source, str):
+        if not isinstance(text := record.get("text"), str):
             where.refuse('not a paraphrase; each line must be like {"text": "…", "source": "…"}')
-        paraphrases.append(Paraphrase(text, source))
+        paraphrases.append(text)
     return paraphrases
 
 
-def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
-    """Read the paraphrases of a prompt from a file; each has to keep the slot."""
-    slot, paraphrases = slot_of(prompt), read_paraphrases(path)
-    for row, paraphrase in enumerate(paraphrases):
-        if slots_in(paraphrase.text) != [slot]:
+def read_paraphrases_of(prompt: str | None, path: Path) -> list[str]:
+    """Read the paraphrases of a prompt, or of the first one; each has to keep the slot."""
+    paraphrases = read_paraphrases(path)
+    prompt = prompt or paraphrases[0]
+    slot = slot_of(prompt)
+    for row, text in enumerate(paraphrases):
+        if slots_in(text) != [slot]:
             raise InputError(
                 f"{path}, row {row}: must hold {slot} exactly once, as {prompt!r:.60} does; use "
                 "a file of paraphrases of that prompt"

@@ -7,14 +7,12 @@ chosen. The paper does not publish the judge's prompt, and says of the choice on
 """
 
 import asyncio
-import dataclasses
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,7 @@ from pydantic import BaseModel
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
-from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault
+from pragworld_tasks.sensitivity.paraphrases import find_fault
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -55,6 +53,13 @@ Second prompt:
 
 Do the two prompts express the same underlying request? They do if they ask for the same value
 under the same conditions. To ask for yes or no, or for nothing, is another request."""
+
+
+class Paraphrase(NamedTuple):
+    """A wording of a prompt, and its source: the method, the languages and the model."""
+
+    text: str
+    source: str
 
 
 class _Translation(BaseModel, extra="forbid"):
@@ -152,14 +157,6 @@ def load_embedder(model: str) -> "SentenceTransformer":
         ) from error
 
 
-def embed(model: "SentenceTransformer", texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return the embeddings of texts, of length 1: [texts, features]."""
-    vectors = model.encode([*texts], normalize_embeddings=True, show_progress_bar=False)
-    if not np.isfinite(vectors).all():
-        raise InputError("the sentence embeddings must be finite numbers; use another model")
-    return np.asarray(vectors, np.float64)
-
-
 def farthest_first(
     base: NDArray[np.float64], candidates: NDArray[np.float64], number: int
 ) -> list[int]:
@@ -207,8 +204,10 @@ def paraphrase(
             f"{len(accepted)} paraphrases were accepted, but --number is {number}; correct the "
             "prompt, or use another model"
         )
-    base, *vectors = embed(embedder, [prompt, *(candidate.text for candidate in accepted)])
-    chosen = [accepted[index] for index in farthest_first(base, np.array(vectors), number)]
-    lines = [json.dumps(dataclasses.asdict(one), ensure_ascii=False) + "\n" for one in chosen]
+    texts = [prompt, *(candidate.text for candidate in accepted)]
+    vectors = embedder.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    base, *others = np.asarray(vectors, np.float64)
+    chosen = [accepted[index] for index in farthest_first(base, np.array(others), number)]
+    lines = [json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in chosen]
     write_whole(out, "".join(lines).encode())
     print(f"{out}: {number} of {len(accepted)}; {journal} keeps all replies")

@@ -5,9 +5,10 @@ domain are in the file, but computed anew on reading.
 """
 
 import itertools
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -20,14 +21,13 @@ from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
     REDRAWS,
-    UNDEFINED,
     Decomposition,
     Estimate,
     Shares,
     decompose_responses,
 )
 from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of
-from pragworld_tasks.sensitivity.samples import ModelSamples
+from pragworld_tasks.sensitivity.samples import ModelSamples, nest_prompts
 from pragworld_tasks.text import format_number, markdown_table
 
 SHARE_NAMES = NAMES[1:]
@@ -98,7 +98,8 @@ class SensitivityReport(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
-        return self.model_dump(mode="json", by_alias=True)
+        content: dict[str, Any] = json.loads(self.model_dump_json(by_alias=True))
+        return content
 
     def to_text(self) -> str:
         """Return Markdown tables of each model, and the notes."""
@@ -122,8 +123,9 @@ def decompose_samples(
     """
     tasks = []
     for of_model in samples:
-        found = decompose_responses(rescale(of_model.nested(), scale), draws, seed=seed)
-        fields = vars(found) | {
+        responses = rescale(nest_prompts(of_model.prompts), scale)
+        found = decompose_responses(responses, draws, seed=seed)
+        about = {
             "model": of_model.model,
             "question": of_model.question,
             "unit": of_model.unit,
@@ -131,7 +133,7 @@ def decompose_samples(
             "unreadable": of_model.values.count(None),
             "notes": list(_notes(of_model, found)),
         }
-        tasks.append(TaskReport(**fields))
+        tasks.append(TaskReport(**vars(found) | about))
     return SensitivityReport(schema="pragworld-decomposition", scale=scale, tasks=tasks)
 
 
@@ -166,8 +168,7 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
     """Yield what the figures do not show, and which are undefined."""
     if without := sum(all(value is None for value in prompt.values) for prompt in samples.prompts):
         yield f"{without} of {len(samples.prompts)} prompts have no readable response"
-    responses = [prompt.responses for prompt in samples.prompts]
-    if all(len(set(group)) == 1 for group in responses) and len(samples.values) > len(responses):
+    if all(prompt.copied for prompt in samples.prompts):
         yield (
             "all responses to a prompt are identical, so MU is not measured: sampling was off, or "
             "the server repeats a cached response"
@@ -209,11 +210,11 @@ def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> Doma
 def _counted(tasks: Sequence[TaskReport], estimator: str, name: str) -> list[TaskReport]:
     """Return the questions in a mean."""
     needed = _PARTS if name in _PARTS else (name,)
-
-    def is_defined(estimates: Mapping[str, Estimate]) -> bool:
-        return not any(math.isnan(estimates[part].value) for part in needed)
-
-    return [task for task in tasks if is_defined(task.by(estimator))]
+    return [
+        task
+        for task in tasks
+        if not any(math.isnan(task.by(estimator)[part].value) for part in needed)
+    ]
 
 
 def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
@@ -224,7 +225,7 @@ def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
     from scipy.special import ndtri
 
     if not of_tasks:
-        return UNDEFINED
+        return Estimate()
     value = fmean(estimate.value for estimate in of_tasks)
     error = math.hypot(*(estimate.standard_error for estimate in of_tasks)) / len(of_tasks)
     half = float(ndtri((1 + LEVEL) / 2)) * error
@@ -269,5 +270,5 @@ def share_text(estimate: Estimate) -> str:
     """Return an estimate with its interval, or a dash where it is undefined."""
     if math.isnan(estimate.value):
         return "-"
-    low, high = map(format_number, estimate.interval)
-    return f"{format_number(estimate.value)} [{low}, {high}]"
+    value, low, high = map(format_number, (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"

@@ -1,19 +1,19 @@
-"""Responses to the world_model tasks, read from lm-eval's samples files."""
+"""Responses to the world_model tasks: what is read in them, and lm-eval's samples files."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
-from tqdm import tqdm
+from pydantic import BaseModel, ValidationError
+from tqdm.contrib.concurrent import process_map
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.runs import part_of_run
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.sensitivity.components import Responses, nest_prompts
+from pragworld_tasks.sensitivity.components import Responses, nest
 from pragworld_tasks.sensitivity.open_questions import PromptRecord, questions
 
 
@@ -21,53 +21,72 @@ class _Sample(BaseModel):
     """A line of a samples file; a response that an API refused to give is null."""
 
     doc: PromptRecord
-    resps: list[list[str | None]] = Field(min_length=1, max_length=1)
+    resps: tuple[list[str | None]]
 
 
-@dataclass(frozen=True)
-class SampledPrompt:
-    """A prompt and the responses to it.
+class SampledPrompt(NamedTuple):
+    """What is read in the responses to a prompt.
 
     Attributes:
         slot: The value in the slot.
         values: The number in each response, in the question's unit; None if there is none to read.
+        copied: Whether there are several responses, and all are the same.
     """
 
     intent: int
     paraphrase: int
     slot: str
-    responses: tuple[str, ...]
     values: tuple[float | None, ...]
+    copied: bool
+
+
+def read_prompt(
+    document: PromptRecord, responses: Sequence[str], signs: Sequence[str] = ()
+) -> SampledPrompt:
+    """Read the numbers in the responses to a prompt, signed if `signs` are given."""
+    value_of = {
+        text: read_quantity(text, document.unit, document.prompt, signs) for text in {*responses}
+    }
+    return SampledPrompt(
+        document.intent,
+        document.paraphrase,
+        document.value,
+        tuple(map(value_of.get, responses)),
+        copied=len(responses) > len(value_of) == 1,
+    )
+
+
+def nest_prompts(prompts: Iterable[SampledPrompt]) -> Responses:
+    """Return the readable responses for a decomposition."""
+    flat = [
+        (value, prompt.paraphrase, prompt.intent) for prompt in prompts for value in prompt.values
+    ]
+    return nest(*zip(*flat, strict=True)) if flat else nest((), (), ())
 
 
 @dataclass(frozen=True)
 class ModelSamples:
-    """The responses of one model to one question, by prompt."""
+    """The responses of one model to one question, and what is read in them, by prompt."""
 
     path: Path
     model: str
     question: str
     unit: str
     prompts: tuple[SampledPrompt, ...]
+    responses: tuple[tuple[str, ...], ...]
 
     @property
     def values(self) -> list[float | None]:
         """The values of all responses, prompt by prompt."""
         return [value for prompt in self.prompts for value in prompt.values]
 
-    def nested(self) -> Responses:
-        """Return the readable responses for a decomposition."""
-        return nest_prompts(
-            (prompt.intent, prompt.paraphrase, prompt.values) for prompt in self.prompts
-        )
-
     def with_values(self, values: Mapping[str, float | None]) -> "ModelSamples":
         """Return the same responses with other values, by response."""
-        prompts = [
-            replace(prompt, values=tuple(map(values.get, prompt.responses)))
-            for prompt in self.prompts
-        ]
-        return replace(self, prompts=tuple(prompts))
+        prompts = tuple(
+            prompt._replace(values=tuple(map(values.get, texts)))
+            for prompt, texts in zip(self.prompts, self.responses, strict=True)
+        )
+        return replace(self, prompts=prompts)
 
 
 def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSamples]:
@@ -82,9 +101,7 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
     read = functools.partial(_read, signed=signed)
     if len(paths) == 1:
         return [read(paths[0])]
-    with ProcessPoolExecutor() as pool:
-        reading = pool.map(read, paths)
-        samples = list(tqdm(reading, total=len(paths), desc="reading", unit="file", disable=None))
+    samples = process_map(read, paths, desc="reading", unit="file", disable=None)
     first: dict[tuple[str, str], Path] = {}
     for of_model in samples:
         other = first.setdefault((of_model.model, of_model.question), of_model.path)
@@ -97,30 +114,28 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
 
 
 def _read(path: Path, signed: bool) -> ModelSamples:
-    read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
-    prompts: dict[tuple[int, int], SampledPrompt] = {}
+    found: dict[tuple[int, int], tuple[SampledPrompt, tuple[str, ...]]] = {}
     first: PromptRecord | None = None
     for where, record in read_json_lines(path):
         try:
             sample = _Sample.model_validate(record)
         except ValidationError:
             where.refuse("not a sample of a world_model task; give lm-eval's samples_world_model_*")
-        prompt = sample.doc
-        first = first or prompt
-        key = (prompt.intent, prompt.paraphrase)
-        if prompt.question != first.question or key in prompts:
+        document = sample.doc
+        first = first or document
+        key = (document.intent, document.paraphrase)
+        if document.question != first.question or key in found:
             where.refuse(
                 "an earlier row is of another question, or of the same prompt; give the samples of "
                 "one run, with one question a file"
             )
-        known = questions().get(prompt.question)
+        known = questions().get(document.question)
         signs = known.signs if signed and known else ()
         responses = tuple(response or "" for response in sample.resps[0])
-        values = tuple(read_once(text, prompt.unit, prompt.prompt, signs) for text in responses)
-        prompts[key] = SampledPrompt(*key, prompt.value, responses, values)
+        found[key] = read_prompt(document, responses, signs), responses
     assert first  # files have a line at least
-    if part := part_of_run(path, len(prompts)):
+    if part := part_of_run(path, len(found)):
         raise InputError(f"{path}: {part}; pass a whole run")
     model = path.resolve().parent.name.replace("__", "/")
-    by_intent = tuple(prompts[key] for key in sorted(prompts))
-    return ModelSamples(path, model, first.question, first.unit, by_intent)
+    prompts, texts = zip(*(found[key] for key in sorted(found)), strict=True)
+    return ModelSamples(path, model, first.question, first.unit, prompts, texts)

@@ -8,7 +8,7 @@ of the metrics. The aggregations decompose these.
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from lm_eval.utils import warning_once
@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field, ValidationError
 from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
 from pragworld_tasks.evaluation.metrics import tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
-from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
 from pragworld_tasks.sensitivity.open_questions import (
     OpenQuestion,
@@ -25,11 +24,8 @@ from pragworld_tasks.sensitivity.open_questions import (
     fill_slot,
     questions,
 )
-from pragworld_tasks.sensitivity.paraphrases import (
-    read_paraphrases,
-    read_paraphrases_of,
-    shipped_paraphrases,
-)
+from pragworld_tasks.sensitivity.paraphrases import read_paraphrases_of, shipped_paraphrases
+from pragworld_tasks.sensitivity.samples import SampledPrompt, nest_prompts, read_prompt
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -47,8 +43,7 @@ def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, A
     warn_of_misspelt(metadata, ["paraphrases"])
     question, file = questions()[name], metadata.get("paraphrases")
     own = file and read_paraphrases_of(question.prompt, Path(file))
-    wordings = own or shipped_paraphrases(name)
-    return prompt_records(question, [wording.text for wording in wordings])
+    return prompt_records(question, own or shipped_paraphrases(name))
 
 
 class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=True):
@@ -80,10 +75,9 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     if len(set(own.values)) < len(own.values):
         raise InputError(f"world_model_own: values: {own.values} must differ from each other")
     parse_unit(own.unit)
-    base = read_paraphrases(own.paraphrases)[0].text
-    question = OpenQuestion(own.paraphrases.stem, base, tuple(own.values), own.unit)
-    texts = [wording.text for wording in read_paraphrases_of(base, own.paraphrases)]
-    return prompt_records(question, texts)
+    wordings = read_paraphrases_of(None, own.paraphrases)
+    question = OpenQuestion(own.paraphrases.stem, wordings[0], tuple(own.values), own.unit)
+    return prompt_records(question, wordings)
 
 
 def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict[str, Any]]:
@@ -95,7 +89,7 @@ def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict
             intent=intent,
             value=value,
             paraphrase=paraphrase,
-            prompt=fill_slot(wording, question.slot, value),
+            prompt=fill_slot(wording, value),
         ).model_dump()
         for paraphrase, wording in enumerate(wordings)
         for intent, value in enumerate(question.values)
@@ -108,18 +102,6 @@ def first_paraphrases(documents: "Dataset") -> "Dataset":
     return documents.select([row for row, paraphrase in paraphrases if paraphrase < SMALL])
 
 
-class PromptItem(NamedTuple):
-    """What every metric needs to know about a prompt: the values of its responses, or None.
-
-    `copied` says whether there are several responses, and all are the same.
-    """
-
-    intent: int
-    paraphrase: int
-    values: tuple[float | None, ...]
-    copied: bool
-
-
 def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]:
     """Keep every response, as a filter; lm-eval's default keeps the first of the fifty."""
     return responses
@@ -129,38 +111,33 @@ def score_responses(
     record: Mapping[str, Any], results: Sequence[Sequence[str | None]]
 ) -> dict[str, Any]:
     """Return a prompt's items by metric; each names its metric, as lm-eval passes only items."""
-    from pragworld_tasks.quantities import read_quantity
-
     responses = [response or "" for response in results[0]]  # an API may refuse and send nothing
-    values = tuple(read_quantity(text, record["unit"], record["prompt"]) for text in responses)
-    copied = len(responses) > 1 and len(set(responses)) == 1
-    item = PromptItem(record["intent"], record["paraphrase"], values, copied)
+    item = read_prompt(PromptRecord.model_validate(record), responses)
     return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
 
 
 @functools.lru_cache(maxsize=1)  # shared by all metrics of a task
-def _decomposition(items: tuple[PromptItem, ...]) -> Decomposition:
+def _decomposition(items: tuple[SampledPrompt, ...]) -> Decomposition:
     if all(item.copied for item in items):
         warning_once(
             logger,
             "all responses to a prompt are identical, so MU is not measured: sampling is off "
             "(--gen_kwargs), or the server repeats a cached response",
         )
-    nested = nest_prompts((item.intent, item.paraphrase, item.values) for item in items)
-    return decompose_responses(nested, permutations=0)
+    return decompose_responses(nest_prompts(items), permutations=0)
 
 
-def estimate(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
+def estimate(items: Sequence[tuple[str, SampledPrompt]]) -> float | NotAvailable:
     """Return a metric; N/A if undefined."""
     return shown_value(_estimate(items).value)
 
 
-def estimate_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
+def estimate_stderr(items: Sequence[tuple[str, SampledPrompt]]) -> float | NotAvailable:
     """Return the standard error of `estimate`; N/A if there is none."""
     return shown_value(_estimate(items).standard_error)
 
 
-def _estimate(items: Sequence[tuple[str, PromptItem]]) -> Estimate:
+def _estimate(items: Sequence[tuple[str, SampledPrompt]]) -> Estimate:
     names, prompts = zip(*items, strict=True)
     name = names[0]
     if name == "unreadable":  # paraphrases are independent

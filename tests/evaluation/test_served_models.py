@@ -128,7 +128,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """The arguments of a greedy run of `collect` on three prompts, in as many chunks."""
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
-    path.write_text(json.dumps({"text": shipped_paraphrases("travel_commute")[0].text}) + "\n")
+    path.write_text(json.dumps({"text": shipped_paraphrases("travel_commute")[0]}) + "\n")
     metadata = json.dumps({"paraphrases": str(path)})
     greedy = "temperature=0,do_sample=False,max_gen_toks=16"
     return "--gen_kwargs", greedy, "--chunk", "1", "--metadata", metadata

@@ -103,7 +103,7 @@ def sensitivity_report() -> SensitivityReport:
     for model, effect in (("org/worded", 1.0), (HOSTILE_NAME, 0.0)):
         for question in ("travel_miami", "travel_sydney", "own"):
             prompts = tuple(
-                SampledPrompt(intent, paraphrase, "slot", ("response",) * 6, values)
+                SampledPrompt(intent, paraphrase, "slot", values, copied=False)
                 for intent in range(3)
                 for paraphrase in range(4)
                 for values in [
@@ -113,7 +113,7 @@ def sensitivity_report() -> SensitivityReport:
                     )
                 ]
             )
-            samples.append(ModelSamples(Path(question), model, question, "hours", prompts))
+            samples.append(ModelSamples(Path(question), model, question, "hours", prompts, ()))
     return decompose_samples(samples, draws=50)
 
 

@@ -125,7 +125,7 @@ def test_a_preempted_collection_ends_like_a_single_run(
     slurm: Callable[..., str], tmp_path: Path
 ) -> None:
     wording, few = shipped_paraphrases("travel_commute")[0], tmp_path / "few.jsonl"
-    few.write_text(json.dumps({"text": wording.text}) + "\n")
+    few.write_text(json.dumps({"text": wording}) + "\n")
     task, model = "world_model_travel_commute", str(tiny_folder())
     metadata = json.dumps({"paraphrases": str(few)})
     settings = ("--gen_kwargs", "max_gen_toks=6", "--chunk", "1", "--metadata", metadata)

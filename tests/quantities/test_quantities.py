@@ -591,7 +591,7 @@ def test_answers_as_models_write_them(name: str, least: float) -> None:
     right = invented = 0
     for row in rows:
         question, expected = questions()[row["task"]], row["value"]
-        prompt = fill_slot(question.prompt, question.slot, row["slot"])
+        prompt = fill_slot(question.prompt, row["slot"])
         value = read_quantity(row["response"], question.unit, prompt)
         if value is None or expected is None:
             right += value is expected

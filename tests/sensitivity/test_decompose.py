@@ -11,9 +11,16 @@ import pytest
 from played_models import play
 from servers import ChatServer
 
+from pragworld_tasks.chat import Endpoint, UnansweredError
 from pragworld_tasks.cli import main
 from pragworld_tasks.sensitivity.components import cells, nest, plug_in, unbiased
-from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of, questions
+from pragworld_tasks.sensitivity.extraction import extract, read_extracted
+from pragworld_tasks.sensitivity.open_questions import (
+    QUESTION_DOMAINS,
+    domain_of,
+    questions,
+    slot_of,
+)
 from pragworld_tasks.sensitivity.report import (
     SensitivityReport,
     decompose_samples,
@@ -39,7 +46,7 @@ def write_samples(
     """
     asked = questions()[question]
     generator = np.random.default_rng(seed)
-    wordings = [f"Wording {number}: {asked.slot}?" for number in range(PARAPHRASES)]
+    wordings = [f"Wording {number}: {slot_of(asked.prompt)}?" for number in range(PARAPHRASES)]
     lines = []
     for row, document in enumerate(prompt_records(asked, wordings)):
         values = 40 + effect * (12 * document["intent"] + 2 * document["paraphrase"])
@@ -157,6 +164,8 @@ def test_undefined_shares_are_left_out_and_explained(tmp_path: Path) -> None:
     ]
     assert sum(domain.published[name].value for name in ("ps", "as", "mu")) == pytest.approx(1)
     notes = (
+        "model on travel_sydney: 18 of 18 prompts have no readable response",
+        "same on travel_commute: all responses to a prompt are identical, so MU is not measured: ",
         "model on travel_sydney: variance, ps, as, mu, mvs undefined: no response has a value",
         "model on travel_miami: as, mu, mvs undefined: no prompt has two readable responses",
     )
@@ -174,9 +183,6 @@ def test_every_question_has_a_domain() -> None:
     assert domain_of("mine") == domain_of("my_own") == "own"
 
 
-# Files --------------------------------------------------------------------------------------------
-
-
 def test_reports_are_read_as_they_were_written_and_joined(tmp_path: Path) -> None:
     paths = [
         write_samples(tmp_path / "one", "travel_commute"),
@@ -189,29 +195,48 @@ def test_reports_are_read_as_they_were_written_and_joined(tmp_path: Path) -> Non
     assert joined.to_json() == decomposed(*paths).to_json()
 
 
-def test_values_read_by_an_llm(tmp_path: Path) -> None:
-    path, out = write_samples(tmp_path / "model", "travel_commute"), tmp_path / "found.json"
-    # The server replies with what follows the arrow.
-    responses = [f"It takes {number}.5 minutes. => {number}.5" for number in range(6)]
-    responses += ["It takes 30 minutes. => None", "It takes 70 minutes. => None"]
-    change(path, lambda line: line.update(resps=[responses]))
-    options = ("--model", "org/reader", "--json", str(out), "--overwrite")
+# Values read by an LLM ----------------------------------------------------------------------------
+
+REPLIES = {
+    **{"12": 12, " 12.5\n": 12.5, ".5": 0.5, "12.": 12, '"12"': 12, "**12**": 12, "-3": -3},
+    **{"$1,234.50": 1234.5, "1,234,567": 1234567, "-$3": -3, "$-3": -3, "10-15": 12.5},
+    **{"$1,000-$2,000": 1500, "10 \u2013 15": 12.5, "-4--2": -3, "None": None, '"none".': None},
+}
+NEITHER = (
+    *("", "-", "nan", "about 5", "5 hours", "5k", "12,34", "1.234,5", "5-6-7", "5\n6", "\u0665"),
+    "9" * 200,
+)
+
+
+def test_replies_of_an_extractor() -> None:
+    assert {reply: read_extracted(reply) for reply in REPLIES} == REPLIES
+    for reply in NEITHER:
+        with pytest.raises(UnansweredError, match=r"is neither a number nor None$"):
+            read_extracted(reply)
+
+
+# A played model replies with what follows the arrow.
+ARROWS = ["Long. => 10-15", "{city}? => None", "Long. => 10-15", "=> many", "=> -$1,200"]
+
+
+def test_values_read_by_an_llm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, out = write_samples(tmp_path / "model", "travel_miami"), tmp_path / "found.json"
+    change(path, lambda line: line.update(resps=[ARROWS]))
+    (samples,) = read_samples([path])
     with ChatServer(play).running() as server:
-        for _ in range(2):  # the second time nothing is asked
-            main(["decompose", str(path), "--base-url", server.url, *options])
-            assert len(server.bodies) == len(responses)
+        found = extract(samples, Endpoint(server.url, "org/small"))
+    # The paper drops signs.
+    assert {prompt.values for prompt in found.prompts} == {(12.5, None, 12.5, None, 1200)}
+    assert "travel_miami: 18 of 90 values are missing: org/small sent no usable" in caplog.text
+    assert len(server.bodies) == 4  # the same is asked once
+    assert {body["messages"][1]["content"] for body in server.bodies} == {
+        "Extract the total travel time from the text. Return only the number of hours as a "
+        'numeric value. If no value can be inferred from the text, return "None".\n\n'
+        f"Answer text:\n{response}"
+        for response in ARROWS
+    }
+    # All replies are kept: the second time, no server is needed.
+    nowhere = ("--base-url", "http://127.0.0.1:9/v1", "--model", "org/small")
+    main(["decompose", str(path), *nowhere, "--json", str(out)])
     (task,) = json.loads(out.read_text())["tasks"]
-    assert (task["responses"], task["unreadable"]) == (144, 36)
-
-
-def test_zeros_that_nothing_measured_are_explained(tmp_path: Path) -> None:
-    path = write_samples(tmp_path / "silent", "travel_commute", readable=0.0)
-    text = decompose_samples(read_samples([path]), draws=20).to_text()
-    assert f"{3 * PARAPHRASES} of {3 * PARAPHRASES} prompts have no readable response" in text
-    path = write_samples(tmp_path / "repeating", "travel_commute")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        line["resps"] = [[line["resps"][0][0]] * 8]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    text = decompose_samples(read_samples([path]), draws=20).to_text()
-    assert "all responses to a prompt are identical, so MU is not measured" in text
+    assert (task["responses"], task["unreadable"]) == (90, 36)

@@ -1,14 +1,20 @@
-"""The world_model tasks through lm_eval: known components over HTTP, and small models."""
+"""The world_model tasks through `collect` and lm_eval: known components, resumption, small models."""
 
 import json
+import shutil
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from answer_server import VARIANCES, answer_server
+from command_runs import Program, run_program
 from lm_eval.tasks import TaskManager
 from lm_eval_runs import Evaluation, LmEval
 from places import ROOT
+from servers import ChatServer
+from warm_client import KILLED
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.sensitivity.open_questions import questions
@@ -25,41 +31,54 @@ WORDINGS = shipped_paraphrases("travel_commute")[:8]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The base URL of a server whose answers have known components."""
+def server() -> Iterator[ChatServer]:
+    """A server whose answers have known components."""
     with answer_server().running() as server:
-        yield server.url
+        yield server
 
 
-@pytest.fixture(scope="module")
-def options(server: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """The arguments for an evaluation on 8 paraphrases, with lm_eval's cache."""
-    folder = tmp_path_factory.mktemp("wordings")
-    lines = [json.dumps({"text": wording.text}) + "\n" for wording in WORDINGS]
-    (folder / "wordings.jsonl").write_text("".join(lines))
-    address = f"model=known,base_url={server}/chat/completions"
-    return (
-        *("--model", "local-chat-completions", "--apply_chat_template"),
-        *("--model_args", f"{address},num_concurrent=8,tokenized_requests=False"),
-        *("--metadata", json.dumps({"paraphrases": str(folder / "wordings.jsonl")})),
-        *("--tasks", TASK, "--log_samples", "--use_cache", str(folder / "responses")),
+def write_wordings(path: Path, number: int) -> str:
+    """Write a file of some of the wordings, and return its name."""
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in WORDINGS[:number]))
+    return str(path)
+
+
+def over_http(server: ChatServer, wordings: str, output: Path, *more: str) -> Evaluation:
+    """Collect responses from a server."""
+    address = f"model=known,base_url={server.url}/chat/completions,num_concurrent=8,auth_token=key"
+    process = run_program(
+        *("pragworld-tasks", "collect", "--tasks", TASK, "--output_path", output, "--chunk", "3"),
+        *("--model", "local-chat-completions", "--model_args", address, "--apply_chat_template"),
+        *("--metadata", json.dumps({"paraphrases": wordings}), *more),
     )
+    assert process.returncode == 0, process.stderr
+    return Evaluation(process, output)
 
 
 @pytest.fixture(scope="module")
-def known(lm_eval: LmEval, options: tuple[str, ...]) -> Evaluation:
+def wordings(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of 8 paraphrases."""
+    return write_wordings(tmp_path_factory.mktemp("wordings") / "wordings.jsonl", 8)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `known`."""
+    return tmp_path_factory.mktemp("known")
+
+
+@pytest.fixture(scope="module")
+def known(server: ChatServer, wordings: str, output: Path) -> Evaluation:
     """An evaluation of 3 intents, 8 paraphrases and 50 responses."""
-    return lm_eval(*options)
+    return over_http(server, wordings, output)
 
 
 def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> None:
-    assert known.returncode == 0, known.log
     samples = known.samples(TASK)
-    question = questions()["travel_commute"]
     assert [sample["doc"]["prompt"] for sample in samples] == [
-        wording.text.replace("{distance_km}", value)
-        for wording in WORDINGS
-        for value in question.values
+        text.replace("{distance_km}", value)
+        for text in WORDINGS
+        for value in questions()["travel_commute"].values
     ]
     for sample in samples:
         (responses,) = sample["resps"]
@@ -67,6 +86,7 @@ def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> N
         assert len(set(responses)) > 40
         settings = sample["arguments"]["gen_args_0"]["arg_1"]
         assert (settings["temperature"], settings["max_gen_toks"]) == (1.0, 600)
+        assert settings["do_sample"]  # or lm-eval's cache would turn fifty responses into one
 
 
 def test_known_components_come_back_in_lm_evals_table_and_from_decompose(
@@ -83,6 +103,7 @@ def test_known_components_come_back_in_lm_evals_table_and_from_decompose(
     assert found["unbiased"]["variance"]["low"] < total < found["unbiased"]["variance"]["high"]
     assert 0.03 < found["unreadable"] / found["responses"] < 0.07
     assert found["as_p"] < 0.01
+    assert found["model"] == "known"
 
     shown = known.metrics(TASK)
     assert {name for name in shown if not name.endswith("_stderr")} == {*WORLD_MODEL_METRICS}
@@ -94,20 +115,66 @@ def test_known_components_come_back_in_lm_evals_table_and_from_decompose(
     assert shown["unreadable"] == found["unreadable"] / found["responses"]
 
 
-def test_lm_evals_cache_does_not_turn_fifty_responses_into_one(
-    known: Evaluation, lm_eval: LmEval, options: tuple[str, ...]
+def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
+    known: Evaluation, server: ChatServer, wordings: str, output: Path, tmp_path: Path
 ) -> None:
-    limited = lm_eval(*options, "--limit", "3")
-    assert limited.returncode == 0, limited.log
-    for sample, before in zip(limited.samples(TASK), known.samples(TASK)[:3], strict=True):
-        assert len(set(sample["resps"][0])) > 40
-        assert sample["resps"] != before["resps"]
+    asked = len(server.bodies)
+    assert asked == 24 * 50
+    (journal,) = output.glob("responses-*.journal")
+    shutil.copy(journal, tmp_path)
+    again = over_http(server, wordings, tmp_path)
+    assert len(server.bodies) == asked
+    assert again.samples_file(TASK).read_bytes() == known.samples_file(TASK).read_bytes()
+    assert b"auth_token" not in journal.read_bytes()
+    over_http(server, wordings, tmp_path, "--limit", "3", "--gen_kwargs", "temperature=0.5")
+    assert len(server.bodies) == asked + 3 * 50
+
+
+def lines(output: Path) -> list[bytes]:
+    """The whole lines of the journal after its first one."""
+    (path,) = output.glob("responses-*.journal")
+    return path.read_bytes().split(b"\n")[1:-1]
+
+
+def test_a_killed_run_resumes_with_the_same_responses(tmp_path: Path) -> None:
+    metadata = json.dumps({"paraphrases": write_wordings(tmp_path / "few.jsonl", 2)})
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    options = (
+        *("collect", "--tasks", TASK, "--chunk", "1", "--metadata", metadata, "--model", "hf"),
+        *("--model_args", f"pretrained={tiny_folder()}", "--batch_size", "25"),
+        *("--gen_kwargs", "max_gen_toks=6", "--output_path"),
+    )
+    process = run_program("pragworld-tasks", *options, whole)
+    assert process.returncode == 0, process.stderr
+    assert "|world_model_travel_commute|" in process.stdout
+
+    program = Program("pragworld-tasks", *options, killed, log=tmp_path / "log")
+    while program.runs() and not (list(killed.glob("*.journal")) and len(lines(killed)) >= 2):
+        time.sleep(0.02)
+    assert program.stop(signal.SIGKILL) == KILLED, (tmp_path / "log").read_text()
+    before = lines(killed)
+    assert 2 <= len(before) < 6
+    (journal,) = killed.glob("*.journal")
+    with journal.open("a") as stream:  # what a kill in the middle of writing leaves
+        stream.write('{"chunk": "0a')
+    process = run_program("pragworld-tasks", *options, killed)
+    assert lines(killed)[: len(before)] == before
+    assert lines(killed) == lines(whole)
+    whole_samples, samples = (
+        [sample["resps"][0] for sample in Evaluation(process, folder).samples(TASK)]
+        for folder in (whole, killed)
+    )
+    assert samples == whole_samples
+    assert [len(responses) for responses in samples] == [50] * 6
+    assert len({text for responses in samples for text in responses}) > 100
 
 
 def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> None:
-    prompt = {"intent": 0, "paraphrase": 0, "unit": "minute", "prompt": "How long?"}
-    item = score_responses(prompt, [["About 5 minutes."] * 50])["mu"]
-    other = score_responses({**prompt, "paraphrase": 1}, [["6 minutes."] * 50])["mu"]
+    prompt = {"question": "own", "intent": 0, "value": "a", "unit": "minute", "prompt": "How long?"}
+    item, other = (
+        score_responses({**prompt, "paraphrase": number}, [[f"About {number} minutes."] * 50])["mu"]
+        for number in (5, 6)
+    )
     with caplog.at_level("WARNING", logger="lm_eval"):
         assert estimate([item, other]) == 0
     assert "all responses to a prompt are identical" in caplog.text
@@ -128,9 +195,8 @@ def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
 
 
 def test_a_question_of_ones_own(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.jsonl"
-    mine.write_text("".join(json.dumps({"text": one.text}) + "\n" for one in WORDINGS[:4]))
-    metadata = {"paraphrases": str(mine), "values": [5, 60], "unit": "hour"}
+    mine = write_wordings(tmp_path / "mine.jsonl", 4)
+    metadata = {"paraphrases": mine, "values": [5, 60], "unit": "hour"}
     folder = str(ROOT / "task_configs")
     manager = TaskManager(include_path=folder, include_defaults=False, metadata=metadata)
     task = manager.load(["world_model_own"])["tasks"]["world_model_own"]

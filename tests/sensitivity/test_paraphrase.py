@@ -1,4 +1,4 @@
-"""Paraphrases by a model behind an API: real runs against a server, and values read by one."""
+"""Paraphrases by a model behind an API: runs against a server, the choice, and checks of a file."""
 
 import asyncio
 import json
@@ -17,17 +17,15 @@ from hypothesis.extra.numpy import arrays
 from played_models import ADDED, play
 from servers import ChatServer
 
-from pragworld_tasks.chat import Endpoint, UnansweredError, connect, run_async
+from pragworld_tasks.chat import UnansweredError
 from pragworld_tasks.cli import main
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.sensitivity import paraphrasing
-from pragworld_tasks.sensitivity.extraction import extract, read_extracted
 from pragworld_tasks.sensitivity.open_questions import questions
-from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault, read_paraphrases
+from pragworld_tasks.sensitivity.paraphrases import find_fault
 from pragworld_tasks.sensitivity.paraphrasing import (
     DISTANT,
-    FIRST,
     TRIES,
+    Paraphrase,
     farthest_first,
     gather_candidates,
     language_chain,
@@ -35,6 +33,10 @@ from pragworld_tasks.sensitivity.paraphrasing import (
 
 MIAMI = questions()["travel_miami"]
 NUMBER = 2
+TRANSLATOR = (
+    r"You are a professional translator\. Translate the user text to \w+\. Return \*only\* the "
+    "translation\u2014no commentary\\.\n\nReply with one JSON object"
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,24 +49,14 @@ def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
 
-    text = " ".join([MIAMI.prompt, *(words for pair in ADDED.values() for words in pair)])
-    words = ["[UNK]", *sorted(set(re.findall(r"\w+|[^\w\s]+", text)))]
-    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    words = dict.fromkeys(re.findall(r"\w+", f"{MIAMI.prompt} {ADDED}"))
+    numbers = {word: number for number, word in enumerate(["?", *words])}
+    tokenizer = Tokenizer(WordLevel(numbers, unk_token="?"))
     tokenizer.pre_tokenizer = Whitespace()
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("embeddings") / "words"
-    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)])
-    model.save(str(folder))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)]).save(str(folder))
     return folder
-
-
-def arguments(url: str, out: Path, embeddings: Path | str, *more: str) -> list[str]:
-    """Return the arguments of the command `paraphrase`."""
-    return [
-        *("paraphrase", "--base-url", url, "--model", "small", "--judge", "large"),
-        *("--prompt", MIAMI.name, "--out", str(out), "--embeddings", str(embeddings)),
-        *("--number", str(NUMBER), *more),
-    ]
 
 
 # Runs ---------------------------------------------------------------------------------------------
@@ -73,19 +65,38 @@ def arguments(url: str, out: Path, embeddings: Path | str, *more: str) -> list[s
 def test_a_run_and_its_resumption(
     embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def run(server: ChatServer, out: Path, *more: str) -> None:
+        main(
+            [
+                *("paraphrase", "--base-url", server.url, "--model", "small", "--judge", "large"),
+                *("--prompt", MIAMI.name, "--out", str(out), "--embeddings", str(embeddings)),
+                *("--number", str(NUMBER), *more),
+            ]
+        )
+
     out = tmp_path / "mine.jsonl"
     with ChatServer(play).running() as server:
-        main(arguments(server.url, out, embeddings))
+        run(server, out)
         sent = len(server.bodies)
-    chosen = read_paraphrases(out)
+    for body in server.bodies:
+        system, user = (message["content"] for message in body["messages"])
+        if body["model"] == "small":
+            assert re.match(TRANSLATOR, system)
+            assert body["temperature"] == 1
+        else:
+            assert user.startswith(f"First prompt:\n{MIAMI.prompt}\n\nSecond prompt:\n")
+            assert body["temperature"] == 0
+    chosen = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(chosen) == NUMBER
     for wording in chosen:
-        assert find_fault(MIAMI.prompt, wording.text) is None
-        source = re.fullmatch(r"translation: (\w+), (\w+); model small", wording.source)
+        assert find_fault(MIAMI.prompt, wording["text"]) is None
+        source = re.fullmatch(r"translation: (\w+), (\w+); model small", wording["source"])
         assert source
-        assert {*source.groups()} & set(DISTANT)
+        first, second = source.groups()
+        assert wording["text"] == f"{ADDED[first][0]} {MIAMI.prompt} {ADDED[second][1]}"
+        assert {first, second} & set(DISTANT)
         # The languages with quirks, and those that the judge rejects.
-        assert not {*source.groups()} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
+        assert not {first, second} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
     printed = capsys.readouterr().out
     assert printed.startswith(f"{sent} requests answered (")
     (tried,) = re.findall(r"^(\d+) tried, 20 accepted$", printed, re.MULTILINE)
@@ -97,64 +108,13 @@ def test_a_run_and_its_resumption(
     again = tmp_path / "again.jsonl"
     with ChatServer(play, {40: "404"}).running() as server:
         with refused(r"/v1: NotFoundError: Error code: 404"):
-            main(arguments(server.url, again, embeddings, "--concurrency", "1"))
+            run(server, again, "--concurrency", "1")
         assert not again.exists()
-        main(arguments(server.url, again, embeddings))
+        run(server, again)
         assert len(server.bodies) == sent + 1
         assert again.read_bytes() == out.read_bytes()
         with refused(r"again\.jsonl\.journal: written with judge 'large', not 'huge'; "):
-            main(arguments(server.url, again, embeddings, "--overwrite", "--judge", "huge"))
-
-
-def test_what_translator_and_judge_are_asked(tmp_path: Path) -> None:
-    with ChatServer(play).running() as server:
-        gather(server, tmp_path / "journal", 1)
-        first, second, third, judge = server.bodies
-    languages = [*language_chain(0), "English"]
-    for body, language in zip((first, second, third), languages, strict=True):
-        system = body["messages"][0]["content"]
-        assert system.startswith(
-            f"You are a professional translator. Translate the user text to {language}. "
-            "Return *only* the translation\u2014no commentary.\n\nReply with one JSON object"
-        )
-        assert (body["model"], body["temperature"]) == ("small", 1)
-    assert first["messages"][1]["content"] == MIAMI.prompt
-    assert (judge["model"], judge["temperature"]) == ("large", 0)
-    assert f"First prompt:\n{MIAMI.prompt}\n\nSecond prompt:\n" in judge["messages"][1]["content"]
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (["--prompt", "How are you?"], r"^prompt 'How are you\?': has 0 slots; write one"),
-        (["--prompt", "From {here}\nto sea?"], "line breaks or stray spaces; correct that$"),
-        (["--number", "0"], "^--number 0: must be at least 1$"),
-        (["--concurrency", "0"], "^concurrency 0, timeout 60.0: must be above 0$"),
-        (["--base-url", "localhost:8000"], "^base URL localhost:8000: must look like http://"),
-        (["--embeddings", "no/such"], r"^embeddings 'no/such': cannot be loaded \(.*\); pip "),
-    ],
-)
-def test_what_paraphrase_refuses(
-    options: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if "--embeddings" not in options:
-        monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: None)
-    with refused(line) as stderr:
-        main(arguments("http://127.0.0.1:9/v1", tmp_path / "mine.jsonl", "words", *options))
-    assert stderr.getvalue().count("\n") == 1
-    assert not any(tmp_path.iterdir())
-
-
-def test_too_few_paraphrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: None)
-    with (
-        ChatServer(lambda _: "What?").running() as server,
-        refused(
-            "^0 paraphrases were accepted, but --number is 2; correct the prompt, or use another model$"
-        ),
-    ):
-        main(arguments(server.url, tmp_path / "mine.jsonl", "words"))
-    assert len(server.bodies) == FIRST
+            run(server, again, "--overwrite", "--judge", "huge")
 
 
 # Candidates and their choice ----------------------------------------------------------------------
@@ -170,17 +130,12 @@ def test_a_chain_goes_through_two_languages_one_of_them_distant() -> None:
     assert [language_chain(number)[1] for number in range(3)] == ["German", "Hindi", "Swahili"]
 
 
-def gather(server: ChatServer, journal: Path, wanted: int) -> tuple[list[Paraphrase], Counter[str]]:
-    """Gather candidates at a server."""
-
-    async def work() -> tuple[list[Paraphrase], Counter[str]]:
-        async with connect(Endpoint(server.url, "small"), journal, {}) as connection:
-            return await gather_candidates(connection, MIAMI.prompt, "large", wanted)
-
-    return run_async(work())
-
-
-OUTCOMES = ["a", "b", "c", "d", "e", "f", "g", "No {slot}", "unlike", "babble"]
+REJECTED = {
+    "lost": "not exactly one {slot}",
+    "{slot} unlike": "judged to make another request",
+    "{slot} babble": "the reply is malformed",
+}
+OUTCOMES = [*(f"{{slot}} {letter}" for letter in "abcdefg"), *REJECTED]
 
 
 @given(
@@ -195,8 +150,7 @@ def test_candidates_are_those_of_a_sequential_run(
         tried.append(number)
         for _wait in range(delays[number]):
             await asyncio.sleep(0)
-        outcome = outcomes[number]
-        return Paraphrase("lost" if outcome.startswith("No") else f"{{slot}} {outcome}", "source")
+        return Paraphrase(outcomes[number], "source")
 
     async def judge(connection: Any, judge: str, prompt: str, text: str) -> bool:
         if "babble" in text:
@@ -207,25 +161,20 @@ def test_candidates_are_those_of_a_sequential_run(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paraphrasing, "_translate", propose)
         patch.setattr(paraphrasing, "_is_same_request", judge)
-        work: Any = gather_candidates(None, "{slot} a", "large", wanted)  # type: ignore[arg-type]
+        work: Any = gather_candidates(None, OUTCOMES[0], "large", wanted)  # type: ignore[arg-type]
         found, reasons = asyncio.run(work)
     accepted: list[str] = []
     rejected: Counter[str] = Counter()
-    why = {
-        "N": "not exactly one {slot}",
-        "u": "judged to make another request",
-        "ba": "the reply is malformed",
-    }
-    for outcome in outcomes[: TRIES * wanted]:
-        if outcome in accepted or outcome == "a":
+    for text in outcomes[: TRIES * wanted]:
+        if text in (*accepted, OUTCOMES[0]):
             rejected["duplicate"] += 1
-        elif reason := why.get(outcome[0]) or why.get(outcome[:2]):
-            rejected[reason] += 1
+        elif text in REJECTED:
+            rejected[REJECTED[text]] += 1
         else:
-            accepted.append(outcome)
+            accepted.append(text)
         if len(accepted) == wanted:
             break
-    assert [candidate.text for candidate in found] == [f"{{slot}} {text}" for text in accepted]
+    assert [candidate.text for candidate in found] == accepted
     assert reasons == rejected
     assert sorted(tried) == list(range(len(found) + reasons.total()))  # none that was not needed
 
@@ -239,12 +188,11 @@ def brute_force(
         return round(1 - sum(a * b for a, b in zip(first, second, strict=True)), 6)
 
     chosen: list[int] = []
-    while len(chosen) < number:
-        left = [i for i in range(len(vectors)) if i not in chosen]
+    for _ in range(number):
         so_far = [base, *(vectors[i] for i in chosen)]
-        chosen.append(
-            max(left, key=lambda i: (min(distance(vectors[i], one) for one in so_far), -i))
-        )
+        left = [i for i in range(len(vectors)) if i not in chosen]
+        nearest = {i: min(distance(vectors[i], one) for one in so_far) for i in left}
+        chosen.append(max(left, key=lambda i: (nearest[i], -i)))
     return chosen
 
 
@@ -258,70 +206,6 @@ def test_farthest_first_against_brute_force(vectors: Any, number: int) -> None:
     base, *others = vectors / np.where(lengths, lengths, 1)
     chosen = farthest_first(base, np.array(others), number)
     assert chosen == brute_force(base.tolist(), [one.tolist() for one in others], number)
-    assert len(set(chosen)) == number
-    assert chosen[:-1] == farthest_first(base, np.array(others), number - 1)
-
-
-# Extraction ---------------------------------------------------------------------------------------
-
-
-REPLIES = {
-    **{"12": 12, " 12.5\n": 12.5, ".5": 0.5, "12.": 12, '"12"': 12, "**12**": 12, "-3": -3},
-    **{"$1,234.50": 1234.5, "1,234,567": 1234567, "-$3": -3, "$-3": -3, "10-15": 12.5},
-    **{"$1,000-$2,000": 1500, "10 \u2013 15": 12.5, "-4--2": -3, "None": None, '"none".': None},
-}
-NEITHER = (
-    "",
-    "about 5",
-    "5 hours",
-    "5k",
-    "12,34",
-    "1.234,5",
-    "5-6-7",
-    "5\n6",
-    "\u0665",
-    "-",
-    "nan",
-)
-
-
-def test_replies_of_an_extractor() -> None:
-    assert {reply: read_extracted(reply) for reply in REPLIES} == REPLIES
-    for reply in (*NEITHER, "9" * 200):
-        with pytest.raises(UnansweredError, match=r"is neither a number nor None$"):
-            read_extracted(reply)
-
-
-RESPONSES = ["Long. => 10-15", "{city}? => None", "Long. => 10-15", "=> many", "=> -$1,200"]
-VALUES = [12.5, None, 12.5, None, 1200]  # the paper drops signs
-
-
-def test_extraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    journal = tmp_path / "journal"
-    with ChatServer(play).running() as server:
-        endpoint = Endpoint(server.url, "small")
-        assert extract(endpoint, MIAMI, RESPONSES, journal) == VALUES
-        assert "travel_miami: 1 of 5 values are missing: small sent no usable" in caplog.text
-        assert len(server.bodies) == 4  # the same is asked once
-        assert {body["messages"][1]["content"] for body in server.bodies} == {
-            "Extract the total travel time from the text. Return only the number of hours as a "
-            'numeric value. If no value can be inferred from the text, return "None".\n\n'
-            f"Answer text:\n{response}"
-            for response in RESPONSES
-        }
-        # A second call sends what is new.
-        assert extract(endpoint, MIAMI, [*RESPONSES, "=> 7"], journal) == [*VALUES, 7]
-        assert len(server.bodies) == 5
-    # If all replies are known, no server is needed.
-    assert extract(endpoint, MIAMI, RESPONSES, journal) == VALUES
-
-
-def test_an_extraction_without_any_value(tmp_path: Path) -> None:
-    with (
-        ChatServer(play, dict.fromkeys(range(3), "400")).running() as server,
-        pytest.raises(InputError, match=r"/v1: no reply can be used, the last one because .*Oops"),
-    ):
-        extract(Endpoint(server.url, "m"), MIAMI, ["=> 1", "=> 2", "=> 3"], tmp_path / "journal")
 
 
 # Checking -----------------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ def sampled(question: str, seed: int = 0, purpose: float = 10, wording: float = 
         for paraphrase in range(6):
             mean = 50 + purpose * intent + wording * generator.normal()
             values = generator.normal(mean, 8, 30).tolist()
-            responses = tuple(map(str, values))
-            prompts.append(SampledPrompt(intent, paraphrase, slot, responses, tuple(values)))
-    return ModelSamples(Path(question), "a model", question, "unit", tuple(prompts))
+            prompts.append(SampledPrompt(intent, paraphrase, slot, tuple(values), copied=False))
+    texts = tuple(tuple(map(str, prompt.values)) for prompt in prompts)
+    return ModelSamples(Path(question), "a model", question, "unit", tuple(prompts), texts)
 
 
 def draw(tmp_path: Path, *samples: ModelSamples) -> SensitivityReport:
@@ -102,8 +102,8 @@ def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None
     heights = [float(np.asarray(line.get_ydata())[0]) for line in lines(axes, label)]
     assert heights == sorted(heights)  # the axis points down
     assert [ends(line) for line in lines(axes, label)] == [
-        pytest.approx(purpose.interval),
-        pytest.approx([purpose.value + end for end in articulation.interval]),
+        pytest.approx([purpose.low, purpose.high]),
+        pytest.approx([purpose.value + end for end in (articulation.low, articulation.high)]),
         pytest.approx([1 - chance.high, 1 - chance.low]),
     ]
     (floor,) = lines(axes, "AS that chance alone would give")

@@ -2,16 +2,19 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from command_runs import refused
+from servers import ChatServer
 from test_decompose import change, decomposed, write_samples
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.sensitivity import paraphrasing
 from pragworld_tasks.sensitivity.components import nest
 from pragworld_tasks.sensitivity.decomposition import decompose
 from pragworld_tasks.sensitivity.report import read_decompositions
@@ -31,18 +34,9 @@ MINE: dict[str, Any] = {"paraphrases": "none.jsonl", "values": [1], "unit": "h"}
         (lambda: nest([1.0], [0], [NAN]), "intent: a label is None or not a number; name each"),
         (lambda: decompose([1.0, INFINITE], [0, 1], [0, 0]), "values[1]: inf is too large; values"),
         (lambda: decompose([1.0, -1e200], [0, 1], [0, 0]), "values[1]: -1e+200 is too large"),
-        (
-            lambda: own_question_records({}),
-            "world_model_own: paraphrases: Field required; pass --m",
-        ),
-        (
-            lambda: own_question_records(MINE | {"values": "1"}),
-            "world_model_own: values: Input should be a valid list",
-        ),
-        (
-            lambda: own_question_records(MINE | {"values": ["1", 1]}),
-            "world_model_own: values: ['1', '1'] must differ from each other",
-        ),
+        (lambda: own_question_records({}), "world_model_own: paraphrases: Field required; pass --"),
+        (lambda: own_question_records(MINE | {"values": "1"}), "own: values: Input should be a va"),
+        (lambda: own_question_records(MINE | {"values": ["1", 1]}), "['1', '1'] must differ from"),
         (lambda: own_question_records(MINE | {"unit": "3"}), "unit '3': write the name of a unit"),
         (lambda: own_question_records(MINE), "none.jsonl: No such file"),
     ],
@@ -52,61 +46,68 @@ def test_wrong_values_and_settings(call: Callable[[], object], line: str) -> Non
         call()
 
 
-LLM = ("--base-url", "http://127.0.0.1:9/v1", "--model", "reader")  # nothing listens there
+LLM = "--base-url http://127.0.0.1:9/v1 --model reader"  # nothing listens there
+COLLECT = "collect --model dummy --tasks world_model_travel_commute --output_path runs"
+PARAPHRASE = f"paraphrase {LLM} --prompt travel_miami --out runs"
 
 
 @pytest.mark.parametrize(
-    ("options", "line"),
+    ("command", "line"),
     [
-        (("--draws", "19"), "--draws 19: must be at least 20"),
-        (("--model", "reader"), "--base-url and --model: need each other; give both, or leave"),
-        ((*LLM, "--signed"), "--signed: an LLM reads values without signs; leave out --model"),
-        (LLM, "no extraction prompt for travel_commute in the unit 'hour'; leave out --model"),
-    ],
-)
-def test_options_of_decompose(options: tuple[str, ...], line: str, tmp_path: Path) -> None:
-    path = write_samples(tmp_path / "model", "travel_commute")
-    change(path, lambda one: one["doc"].update(unit="hour"))  # the prompt asks for minutes
-    with refused(line):
-        main(["decompose", str(path), *options])
-
-
-COLLECT = ("collect", "--model", "dummy", "--tasks", "world_model_travel_commute")
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (("--chunk", "0"), "--chunk 0: must be at least 1"),
-        (("--seed", "-1"), "--seed -1: must be at least 0"),
-        (("--model", "none"), r"lm_eval failed with ValueError \(Attempted to load model 'none'"),
-        (("--metadata", '{"paraphrases": "none.jsonl"}'), "none.jsonl: No such file"),
+        ("decompose SAMPLES --draws 19", "--draws 19: must be at least 20"),
+        ("decompose SAMPLES --model reader", "--base-url and --model: need each other; give both"),
+        (f"decompose SAMPLES {LLM} --signed", "--signed: an LLM reads values without signs; leave"),
+        (f"decompose SAMPLES {LLM}", "no extraction prompt for travel_commute in the unit 'hour';"),
+        (f"{COLLECT} --chunk 0", "--chunk 0: must be at least 1"),
+        (f"{COLLECT} --seed -1", "--seed -1: must be at least 0"),
+        (f"{COLLECT} --model none", r"lm_eval failed with ValueError \(Attempted to load model 'n"),
+        (f"""{COLLECT} --metadata '{{"paraphrases": "none.jsonl"}}'""", "none.jsonl: No such file"),
+        ("paraphrase --prompt travel_miami", "^paraphrase: needs --base-url, or --check FILE$"),
+        (f"{PARAPHRASE} --prompt 'How are you?'", r"^prompt 'How are you\?': has 0 slots; write o"),
+        (f"{PARAPHRASE} --prompt 'From {{a}}  on?'", "line breaks or stray spaces; correct that$"),
+        (f"{PARAPHRASE} --number 0", "^--number 0: must be at least 1$"),
+        (f"{PARAPHRASE} --concurrency 0", "^concurrency 0, timeout 60.0: must be above 0$"),
+        (f"{PARAPHRASE} --base-url a:8000", "^base URL a:8000: must look like http://"),
+        (f"{PARAPHRASE} --embeddings no/such", r"^embeddings 'no/such': cannot be loaded \(.*\); "),
     ],
 )
 @pytest.mark.usefixtures("our_tasks_only")
-def test_options_of_collect(options: tuple[str, ...], line: str, tmp_path: Path) -> None:
+def test_commands(command: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_samples(Path("model"), "travel_commute")
+    change(path, lambda one: one["doc"].update(unit="hour"))  # the prompt asks for minutes
     with refused(line):
-        main([*COLLECT, "--output_path", str(tmp_path), *options])
-    assert list(tmp_path.iterdir()) == []
+        main(shlex.split(command.replace("SAMPLES", str(path))))
+    assert not Path("runs").exists()
+
+
+def test_replies_that_nothing_can_be_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: None)
+    path, out = write_samples(tmp_path / "model", "travel_commute"), tmp_path / "mine.jsonl"
+    with ChatServer(lambda _: "What?").running() as server:
+        endpoint = ("--base-url", server.url, "--model", "small")
+        with refused(
+            "^0 paraphrases were accepted, but --number is 50; correct the prompt, or use"
+        ):
+            main(["paraphrase", *endpoint, "--prompt", "travel_miami", "--out", str(out)])
+        assert len(server.bodies) == paraphrasing.FIRST
+        with refused("/v1: no reply can be used, the last one because 'What.' is neither a number"):
+            main(["decompose", *endpoint, str(path)])
 
 
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
+        (lambda rows: rows[1]["doc"].pop("question"), "row 1 (line 2): not a sample of a world_mo"),
         (
-            lambda lines: lines[1]["doc"].pop("question"),
-            "row 1 (line 2): not a sample of a world_model task; give lm-eval's",
+            lambda rows: rows[1].update(resps="text"),
+            "row 1 (line 2): not a sample of a world_model",
         ),
+        (lambda rows: rows.append(rows[1]), "row 18 (line 19): an earlier row is of another quest"),
         (
-            lambda lines: lines[1].update(resps="text"),
-            "row 1 (line 2): not a sample of a world_model task",
-        ),
-        (
-            lambda lines: lines.append(lines[1]),
-            "row 18 (line 19): an earlier row is of another question, or of the same prompt",
-        ),
-        (
-            lambda lines: lines[1]["doc"].update(question="travel_miami"),
+            lambda rows: rows[1]["doc"].update(question="travel_miami"),
             "row 1 (line 2): an earlier row is of another question, or of the same",
         ),
     ],

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions, slot_of
@@ -25,7 +26,7 @@ PROMPT = (
 @pytest.mark.parametrize("name", questions())
 def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
     question = questions()[name]
-    texts = [paraphrase.text for paraphrase in shipped_paraphrases(name)]
+    texts = shipped_paraphrases(name)
     assert len(texts) == len(set(texts)) == 50
     assert list_faults(question.prompt, texts) == []
     made = prompt_records(question, texts)
@@ -39,18 +40,14 @@ def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
 
 def test_blind_readers_find_the_paraphrases_natural() -> None:
     """What they did not find natural is no longer shipped."""
-    lines = (Path(__file__).parents[1] / "paraphrases" / "ratings.jsonl").read_text(
-        encoding="utf-8"
-    )
+    lines = (ROOT / "tests" / "paraphrases" / "ratings.jsonl").read_text(encoding="utf-8")
     ratings = [rating for line in lines.splitlines() if (rating := json.loads(line))["sample"] == 2]
     assert len(ratings) == 150
     for reader in (0, 1):
         readings = [rating["readings"][reader] for rating in ratings]
         assert sum(reading["natural"] for reading in readings) >= 0.97 * len(readings)
         assert all(reading["keeps"] and not reading["adds"] for reading in readings)
-    shipped = {
-        (name, paraphrase.text) for name in questions() for paraphrase in shipped_paraphrases(name)
-    }
+    shipped = {(name, text) for name in questions() for text in shipped_paraphrases(name)}
     for rating in ratings:
         is_natural = all(reading["natural"] for reading in rating["readings"])
         assert ((rating["task"], rating["text"]) in shipped) == is_natural
@@ -108,7 +105,7 @@ def test_braces_that_hold_no_slot_are_text() -> None:
 def test_files_of_paraphrases(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
-    assert [paraphrase.text for paraphrase in read_paraphrases(path)] == ["From {city}?", "{town}"]
+    assert read_paraphrases(path) == ["From {city}?", "{town}"]
     path.write_text(json.dumps({"text": "From {{city}}?"}))
     with pytest.raises(InputError, match=re.escape("row 0: must hold {city} exactly once")):
         read_paraphrases_of("I live in {city}.", path)
