@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
 from pragworld_tasks.data.sources import is_released, load_split
-from pragworld_tasks.errors import InputError, warn_of_misspelt
+from pragworld_tasks.errors import InputError
 
 GENERATED: Split = "generated"
 OWN: Split = "own"
@@ -71,9 +71,7 @@ def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]
 def _own_documents(metadata: Mapping[str, Any]) -> list[Document]:
     from pragworld_tasks.data.document_files import read_documents
 
-    warn_of_misspelt(metadata, ["documents"])
-    path = metadata.get("documents")
-    if not isinstance(path, str):
+    if not isinstance(path := metadata.get("documents"), str):
         raise InputError(
             "pragworld_own: no 'documents'; name a file of documents, as in --metadata "
             '\'{"documents": "mine/documents.jsonl"}\''

@@ -15,8 +15,8 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import split_prompt
-from pragworld_tasks.data.sources import FILES, load_split
-from pragworld_tasks.data.splits import generate_documents, named_documents, split_documents
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.splits import named_documents, split_documents
 from pragworld_tasks.errors import InputError
 
 
@@ -100,8 +100,6 @@ def test_files(tmp_path: Path, name: str, content: bytes | None, line: str) -> N
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: load_split("automatic"), "there is no released split 'automatic'; choose from manual, synthetic, entity_tracking"),
-        (lambda: generate_documents(group=3), "setting 'group' does not exist; choose from groups, "),
         (lambda: named_documents("manual", {"groups": 3}), "manual: only the split generated has settings; leave them out"),
         (lambda: split_documents("own", {}), "pragworld_own: no 'documents'; name a file of documents, as in --metadata "),
         (lambda: split_documents("own", {"documents": ["a"]}), "pragworld_own: no 'documents'; "),
