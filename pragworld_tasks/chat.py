@@ -10,11 +10,9 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +32,7 @@ _DEAD = (401, 404)  # statuses that say the same of every request
 _REFUSED = (400, 413, 422)  # statuses that say something about one request
 # Options that some models don't accept, and words for them in a server's message.
 _OPTIONS = {"temperature": ["temperature"], "response_format": ["response_format", "json_schema"]}
+_INSTRUCTION = "Reply with one JSON object that fits this JSON schema, and nothing else:"
 
 Form = TypeVar("Form", bound=BaseModel)
 Result = TypeVar("Result")
@@ -72,17 +71,6 @@ class Endpoint:
     model: str
     concurrency: int = 8
     timeout: float = 60.0
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(r"https?://[^/@]+(/[^@]*)?", self.url):
-            raise InputError(
-                f"base URL {self.url.rpartition('@')[2]}: must look like http://host:8000/v1, "
-                "without a user name"
-            )
-        if not (self.concurrency > 0 and self.timeout > 0):
-            raise InputError(
-                f"concurrency {self.concurrency}, timeout {self.timeout}: must be above 0"
-            )
 
 
 @dataclass
@@ -139,13 +127,11 @@ class Connection:
         The system message states the form's schema, for some servers accept a `response_format`
         and ignore it, and others don't show it to the model.
         """
-        schema = _strict_schema(form)
-        instruction = (
-            "Reply with one JSON object that fits this JSON schema, and nothing else:\n"
-            + json.dumps(schema["schema"], ensure_ascii=False)
-        )
-        system = f"{request.system}\n\n{instruction}"
-        response_format = {"type": "json_schema", "json_schema": schema}
+        from openai import pydantic_function_tool
+
+        function = pydantic_function_tool(form)["function"]
+        name, schema = function["name"], function["parameters"]
+        json_schema = {"name": name, "strict": True, "schema": schema}
 
         def read(text: str) -> Form:
             try:  # models like to put words or a fence around the object
@@ -154,7 +140,11 @@ class Connection:
                 problem = f"the reply is malformed ({self._shown(first_problem(error))})"
                 raise UnansweredError(problem, text) from None
 
-        structured = replace(request, system=system, response_format=response_format)
+        structured = replace(
+            request,
+            system=f"{request.system}\n\n{_INSTRUCTION}\n{json.dumps(schema, ensure_ascii=False)}",
+            response_format={"type": "json_schema", "json_schema": json_schema},
+        )
         return await self._ask(structured, read)
 
     async def _ask(self, request: Request, read: Callable[[str], Result]) -> Result:
@@ -287,11 +277,3 @@ def run_async(work: Coroutine[Any, Any, Result]) -> Result:
     with start_blocking_portal() as portal:  # an interrupt cancels the work
         result: Result = portal.call(lambda: work)
         return result
-
-
-@cache
-def _strict_schema(form: type[BaseModel]) -> dict[str, Any]:
-    from openai import pydantic_function_tool
-
-    function = pydantic_function_tool(form)["function"]
-    return {"name": function["name"], "strict": True, "schema": function["parameters"]}

@@ -6,16 +6,14 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pragworld_tasks.errors import InputError
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(NamedTuple):
     """A place in a file, for messages: rows count records from 0, lines are an editor's.
 
     A file that is not text has rows only.
@@ -24,11 +22,6 @@ class Where:
     path: str | Path
     row: int
     line: int | None
-
-    @property
-    def short(self) -> str:
-        """The place within the file, in words."""
-        return f"row {self.row}" if self.line is None else f"line {self.line}"
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise the `InputError` that names this place and the reason."""
@@ -45,14 +38,8 @@ def read_text(path: str | Path) -> str:
     Raises:
         InputError: The file cannot be read, or is not UTF-8.
     """
-    return "".join(_read_lines(path))
-
-
-def _read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, each with its line break."""
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="\n") as stream:
-            yield from stream
+        return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -74,7 +61,7 @@ def read_json(path: str | Path) -> Any:
     text = read_text(path)
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
 
 
@@ -85,13 +72,13 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         InputError: A line is not a JSON object, or the file holds none.
     """
     row = 0
-    for line, text in enumerate(_read_lines(path), start=1):
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
             continue
         where = Where(Path(path), row, line)
         try:
             record = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             hint = "is the line cut off?" if row else "each line must be a JSON object"
             where.refuse(f"not JSON ({error}); {hint}")
         if not isinstance(record, dict):
@@ -108,13 +95,10 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     Raises:
         InputError: The text is not a JSON object.
     """
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        raise InputError(f"{option} {text!r:.80}: not a JSON object, such as '{{\"groups\": 20}}'")
-    return given
+    with contextlib.suppress(ValueError):
+        if isinstance(given := json.loads(text), dict):
+            return given
+    raise InputError(f"{option} {text!r:.80}: not a JSON object, such as '{{\"groups\": 20}}'")
 
 
 # Writing ------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     to_records,
 )
 from pragworld_tasks.sensitivity.articulations import (
+    ARTICULATION_METRICS,
     articulation_share,
     articulation_share_stderr,
     score_worded_likelihoods,
@@ -60,9 +61,6 @@ __all__ = [
     "score_worded_likelihoods",
     "worded_prompt",
 ]
-
-# Of the items of a metric: its value, and its standard error.
-Aggregations = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 _LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 
@@ -110,16 +108,8 @@ def articulation_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[s
     return worded_records(split_documents(pragworld_split, metadata))
 
 
-@_data_set
-def question_dataset(world_model_question: str, **metadata: Any) -> list[dict[str, Any]]:
-    """Return the prompts of one of the fifteen questions."""
-    return question_records(world_model_question, metadata)
-
-
-@_data_set
-def own_question_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return the prompts of a question of the user's own."""
-    return own_question_records(metadata)
+question_dataset = _data_set(question_records)
+own_question_dataset = _data_set(own_question_records)
 
 
 # Tasks --------------------------------------------------------------------------------------------
@@ -129,7 +119,12 @@ class _MeasuredTask(ConfigurableTask):
     """A task whose metrics are not in its file: they follow from what it measures.
 
     Each metric has a standard error under `<metric>_stderr`, where lm-eval looks for it.
+
+    Attributes:
+        aggregations: How the items of each metric give its value, and its standard error.
     """
+
+    aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Build the task as lm-eval does, with a list of metrics."""
@@ -139,42 +134,36 @@ class _MeasuredTask(ConfigurableTask):
                 "aggregation": aggregation,
                 "higher_is_better": not suffix and name not in _LOWER_IS_BETTER,
             }
-            for name, aggregations in self.aggregations(config).items()
+            for name, aggregations in self.aggregations.items()
             for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)
         ]
         kept = {name: value for name, value in config.items() if name != "class"}
         super().__init__(config={**kept, "metric_list": metric_list})
 
-    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
-        """Return how the items of each metric give its value and its standard error."""
-        raise NotImplementedError
-
 
 class PragWorldTask(_MeasuredTask):
-    """A task with questions, each asked once."""
+    """A task with questions, each asked once; it has the metrics of its split."""
 
-    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
-        """Return those of the metrics that the documents of the split have."""
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Build the task as lm-eval does, with a list of metrics."""
         robust, plain = (robust_share, robust_share_stderr), (share, share_stderr)
         names = task_metric_names(config["dataset_kwargs"]["pragworld_split"])
-        return {name: robust if name.startswith("robust") else plain for name in names}
+        self.aggregations = {name: robust if name.startswith("robust") else plain for name in names}
+        super().__init__(config)
 
 
 class ArticulationTask(_MeasuredTask):
-    """A task with questions in ten wordings."""
+    """A task with questions in ten wordings: how sensitive to these, and how right, a model is."""
 
-    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
-        """Return those of sensitivity to the wording, and of accuracy."""
-        names = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
-        return dict.fromkeys(names, (articulation_share, articulation_share_stderr))
+    aggregations = dict.fromkeys(
+        ARTICULATION_METRICS, (articulation_share, articulation_share_stderr)
+    )
 
 
 class WorldModelTask(_MeasuredTask):
-    """A task with an open question in many paraphrases."""
+    """A task with an open question in many paraphrases: the components of the variance."""
 
-    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
-        """Return those of the components of the variance, and of unreadable responses."""
-        return dict.fromkeys(WORLD_MODEL_METRICS, (estimate, estimate_stderr))
+    aggregations = dict.fromkeys(WORLD_MODEL_METRICS, (estimate, estimate_stderr))
 
 
 class ZeroShotOnly(ContextSampler):

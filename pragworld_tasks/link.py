@@ -4,14 +4,13 @@ lm-eval enters no linked folders, so `link` makes a folder among its tasks with 
 file. Files that a task file includes are found relative to its target.
 """
 
-import argparse
 import contextlib
-import importlib.util
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import refusing
+from pragworld_tasks.tiny import tiny_folder
 
 
 def add_link(commands: Commands) -> None:
@@ -32,7 +31,7 @@ def add_path(commands: Commands) -> None:
     command = add_command(
         commands,
         "path",
-        _print_path,
+        lambda options: print(tiny_folder() if options.what == "model" else task_folder()),
         "print the folder of the tasks, or of the small model",
         example='lm_eval --include_path "$(pragworld-tasks path)" --tasks pragworld_manual …\n'
         'lm_eval --model hf --model_args pretrained="$(pragworld-tasks path model)" …',
@@ -44,12 +43,6 @@ def add_path(commands: Commands) -> None:
         default="tasks",
         help="the task files, for lm-eval's --include_path (the default), or pragworld-tiny",
     )
-
-
-def _print_path(options: argparse.Namespace) -> None:
-    from pragworld_tasks.tiny import tiny_folder
-
-    print(tiny_folder() if options.what == "model" else task_folder())
 
 
 def task_folder() -> Path:
@@ -95,7 +88,11 @@ def unlink() -> str:
         InputError: lm-eval's folder cannot be written.
     """
     folder = _linked_folder()
-    links = _links(folder)
+    links = [  # of an older version, too, whose files may be gone
+        path
+        for path in folder.glob("*.yaml")
+        if path.is_symlink() and path.readlink().parent.name == task_folder().name
+    ]
     with refusing(folder):
         for path in links:
             path.unlink()
@@ -106,16 +103,6 @@ def unlink() -> str:
 
 def _linked_folder() -> Path:
     """Return the folder of the links inside the installed lm-eval; it need not exist yet."""
-    spec = importlib.util.find_spec("lm_eval")  # importing lm_eval takes a second
-    assert spec
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0], "tasks", "pragworld")
+    import lm_eval
 
-
-def _links(folder: Path) -> list[Path]:
-    """Return what `link` made; an older version's files may be gone."""
-    return [
-        path
-        for path in sorted(folder.glob("*.yaml"))
-        if path.is_symlink() and path.readlink().parent.name == task_folder().name
-    ]
+    return Path(lm_eval.__file__).parent / "tasks" / "pragworld"

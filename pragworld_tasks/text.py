@@ -9,13 +9,11 @@ from itertools import takewhile, zip_longest
 from operator import eq
 from typing import Literal, NamedTuple
 
-# fmt: off
 ONES = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-    "nineteen",
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
+    *("eighteen", "nineteen"),
 )
-# fmt: on
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBER_VALUES = {word: value for value, word in enumerate(ONES)} | {
     word: 10 * value for value, word in enumerate(TENS, start=2)
@@ -180,22 +178,19 @@ def diff_lines(original: str, altered: str) -> list[list[Piece]]:
         [('Bob: ', 'same'), ('All', 'removed'), ('Some', 'added'), (' left', 'same')]
     """
     before, after = original.split("\n"), altered.split("\n")
-    lines: list[list[Piece]] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for kind, start, end, start_after, end_after in matcher.get_opcodes():
-        if kind == "equal":
-            lines += [[Piece(line, "same")] for line in before[start:end]]
-            continue
-        for old, new in zip_longest(before[start:end], after[start_after:end_after]):
-            lines.append(_diff_words(old, new))
-    return lines
+    return [
+        _diff_words(old, new)
+        for _, start, end, start_after, end_after in matcher.get_opcodes()
+        for old, new in zip_longest(before[start:end], after[start_after:end_after], fillvalue="")
+    ]
 
 
-def _diff_words(old: str | None, new: str | None) -> list[Piece]:
-    before, after = (_WORDS.findall(line or "") for line in (old, new))
+def _diff_words(old: str, new: str) -> list[Piece]:
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < _LEAST_ALIKE:
-        before, after = [old or ""], [new or ""]
+        before, after = [old], [new]
         matcher.set_seqs(before, after)
     pieces: list[Piece] = []
     for kind, start, end, start_after, end_after in matcher.get_opcodes():
@@ -220,7 +215,6 @@ _MARKS = re.compile(
     r"|(?P<closing><\|end_of_thought\|>|<\|channel\|>final<\|message\|>|(?-i:assistantfinal))",
     re.IGNORECASE,
 )
-_SIGNS = "<", "[", "\u25c1", "analysis", "assistantfinal"  # every mark has one
 
 
 def strip_reasoning(response: str) -> str:
@@ -239,8 +233,6 @@ def strip_reasoning(response: str) -> str:
         >>> strip_reasoning("<think>Yes</think><think>No, because")
         ''
     """
-    if not any(sign in response for sign in _SIGNS):
-        return response
     kept: list[str] = []
     open_blocks: list[str] = []
     start = 0  # of the text that follows the last block

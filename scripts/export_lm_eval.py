@@ -131,7 +131,7 @@ def _utilities() -> str:
         version=version("pragworld"),
         prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
         sampler=_definitions("harness.py", "ZeroShotOnly"),
-        reasoning=_definitions("text.py", "_TAGS", "_MARKS", "_SIGNS", "strip_reasoning"),
+        reasoning=_definitions("text.py", "_TAGS", "_MARKS", "strip_reasoning"),
         phrases=_phrases(),
         answers=_definitions("evaluation/answers.py", without="_PHRASES"),
         tallies=_definitions("evaluation/metrics.py", *tallies),

@@ -96,7 +96,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.document_files import read_documents
     from pragworld_tasks.data.sources import load_split
 
-    at_least(options, groups=1, turns=4, variants=1)
+    at_least(options, groups=1, turns=4, variants=1, concurrency=1)
     if not 0 <= options.temperature < math.inf:
         raise InputError(f"--temperature {options.temperature:g}: must be at least 0")
     settings = AuthoringSettings(

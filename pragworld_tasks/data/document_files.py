@@ -73,7 +73,7 @@ def read_documents(path: str | Path) -> list[Document]:
             record.group = next(unused)
         first = asked.setdefault((record.context, record.question), where)
         if first is not where:  # it would count twice
-            where.refuse(f"the same context and question as in {first.short}; remove one of them")
+            where.refuse(f"the same context and question as in row {first.row}; remove one of them")
         if not record.alteration and originals.setdefault(record.group, record) is not record:
             where.refuse(
                 f"group {record.group} has another original; a group is one original and its "

@@ -26,7 +26,7 @@ from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, t
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import entropy_components
 
-_METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
+ARTICULATION_METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 _REWORDINGS = read_package_toml(__package__, "rewordings.toml")["rewordings"]
 WORDINGS = 1 + len(_REWORDINGS)
 
@@ -92,7 +92,9 @@ def score_worded_likelihoods(
         (1 + math.tanh((yes - no) / 2)) / 2,  # the logistic function, which cannot overflow
         likelier_answer(yes, no) == record["answer"],
     )
-    return {f"{name}{end}": (name, item) for name in _METRICS for end in ("", "_stderr")}
+    return {
+        f"{name}{end}": (name, item) for name in ARTICULATION_METRICS for end in ("", "_stderr")
+    }
 
 
 def articulation_share(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:

@@ -72,7 +72,7 @@ def _paraphrase(options: argparse.Namespace) -> None:
     for name in ("base_url", "model", "out"):
         if getattr(options, name) is None:
             raise InputError(f"paraphrase: needs --{name.replace('_', '-')}, or --check FILE")
-    at_least(options, number=1)
+    at_least(options, number=1, concurrency=1)
     check_output(options.out, options.overwrite)
     endpoint, judge = Endpoint(options.base_url, options.model, options.concurrency), options.judge
     paraphrase(

@@ -38,12 +38,12 @@ WORLD_MODEL_METRICS = (
 SMALL = 10  # paraphrases in world_model_small
 
 
-def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+def question_records(world_model_question: str, **metadata: Any) -> list[dict[str, Any]]:
     """Return the prompts of one of the fifteen questions, in a file of `paraphrases` or in ours."""
     warn_of_misspelt(metadata, ["paraphrases"])
-    question, file = questions()[name], metadata.get("paraphrases")
+    question, file = questions()[world_model_question], metadata.get("paraphrases")
     own = file and read_paraphrases_of(question.prompt, Path(file))
-    return prompt_records(question, own or shipped_paraphrases(name))
+    return prompt_records(question, own or shipped_paraphrases(question.name))
 
 
 class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=True):
@@ -60,7 +60,7 @@ class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=
     unit: str
 
 
-def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+def own_question_records(**metadata: Any) -> list[dict[str, Any]]:
     """Return the prompts of a user's own question, an `OwnQuestion`."""
     from pragworld_tasks.quantities.units import parse_unit
 

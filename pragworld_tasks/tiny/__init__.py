@@ -6,19 +6,11 @@ The weights are in this folder, with a record of their training in `training.jso
 
 from pathlib import Path
 
-from pragworld_tasks.errors import InputError
-
 
 def tiny_folder() -> Path:
     """Return the folder of the model, to pass to `AutoModelForCausalLM.from_pretrained`.
 
     >>> tiny_folder().name
     'tiny'
-
-    Raises:
-        InputError: The installation lacks the weights.
     """
-    folder = Path(__file__).parent
-    if not (folder / "model.safetensors").is_file():
-        raise InputError(f"{folder} has no model.safetensors; install pragworld again")
-    return folder
+    return Path(__file__).parent

@@ -22,7 +22,6 @@ DECISION = '{"conversation": 3, "variant": 1, "digest": "other", "decision": "no
 @pytest.mark.parametrize(
     ("command", "content", "line"),
     [
-        (f"author {OPTIONS} --base-url localhost:8000", "", "base URL localhost:8000: must look like"),
         (f"{AUTHOR} --turns 3", "", "--turns 3: must be at least 4"),
         (f"{AUTHOR} --temperature nan", "", "--temperature nan: must be at least 0"),
         (AUTHOR, "", f"{NOWHERE}: .*; check the server, the URL, the model"),

@@ -322,28 +322,21 @@ def test_a_key_is_sent_and_never_shown(journal: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("key", "settings", "line"),
+    ("key", "url", "line"),
     [
-        (
-            "",
-            {},
-            "/v1: APIConnectionError: Connection error. All connection attempts failed; check",
-        ),
-        (f"{KEY}\nmore", {}, r"^OPENAI_API_KEY: must be one line of ASCII; set it again$"),
-        ("", {"url": "host:8000"}, "^base URL host:8000: must look like http://host:8000/v1"),
-        ("", {"url": f"http://me:{KEY}@h/v1"}, "^base URL h/v1: .*, without a user name$"),
-        ("", {"timeout": float("nan")}, r"^concurrency 8, timeout nan: must be above 0$"),
+        ("", "http://127.0.0.1:9/v1", "/v1: APIConnectionError: .* attempts failed; check the ser"),
+        ("", "host:8000", "^host:8000: APIConnectionError: .* has an unsupported protocol 'host:"),
+        (f"{KEY}\nmore", "http://h/v1", "^OPENAI_API_KEY: must be one line of ASCII; set it a"),
     ],
 )
 def test_what_is_refused(
-    key: str, settings: dict[str, Any], line: str, journal: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, url: str, line: str, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     monkeypatch.setattr(chat, "RETRIES", 0)
 
     async def work() -> str:
-        endpoint = Endpoint(**{"url": "http://127.0.0.1:9/v1", "model": "m", **settings})
-        async with connect(endpoint, journal, {}) as connection:
+        async with connect(Endpoint(url, "m"), journal, {}) as connection:
             return await connection.ask(baskets(1)[0])
 
     with pytest.raises(InputError, match=line):

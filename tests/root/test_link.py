@@ -1,9 +1,9 @@
 """Linking the tasks into lm-eval's folder. tests/project/test_install.py does it with real installations."""
 
-import importlib.machinery
 from collections import defaultdict
 from pathlib import Path
 
+import lm_eval
 import pytest
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import ROOT
@@ -19,9 +19,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The task folder of an lm-eval that stands in for the installed one."""
     tasks = tmp_path / "lm_eval" / "tasks"
     tasks.mkdir(parents=True)
-    spec = importlib.machinery.ModuleSpec("lm_eval", None, is_package=True)
-    spec.submodule_search_locations = [str(tmp_path / "lm_eval")]
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
+    monkeypatch.setattr(lm_eval, "__file__", str(tmp_path / "lm_eval" / "__init__.py"))
     return tasks
 
 
