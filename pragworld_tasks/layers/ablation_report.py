@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers import figures
-from pragworld_tasks.layers.files import LAYERS, Report, by_title, read_report
+from pragworld_tasks.layers.files import LAYERS, Report, by_title, check_same_sweep
 from pragworld_tasks.layers.layer_statistics import (
+    FEWEST_GROUPS,
     By,
     DocumentResult,
     LayerResult,
-    Outcome,
     PlainRun,
     Role,
     SweepSettings,
@@ -81,6 +80,15 @@ class LayerReport(Report):
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     documents: Annotated[tuple[DocumentResult, ...], Field(min_length=1)]
     settings: SweepSettings = field(default_factory=SweepSettings)
+
+    @property
+    def sweep(self) -> dict[str, object]:
+        """The documents, the intervention in words, and the targets, of models of any depth."""
+        return {
+            "documents": self.data.fingerprint,
+            "interventions": self.intervention.name,
+            "layers or heads": "all" if self.is_whole else self.targets,
+        }
 
     @property
     def is_whole(self) -> bool:
@@ -160,37 +168,7 @@ class LayerReport(Report):
         return accuracy_figure(by_title([self]), path, by)
 
 
-def read_layers(path: str | Path) -> LayerReport:
-    """Read the report that `pragworld-interp ablate` or `LayerReport.write` wrote.
-
-    Raises:
-        InputError: The file is missing, malformed or of another version.
-    """
-    return read_report(path, LayerReport)
-
-
-def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
-    """Return the first report, once all are of the same documents, intervention and targets."""
-    if not layer_reports:
-        raise InputError("there are no layer reports; give at least one")
-    (name, first), *others = layer_reports.items()
-    for other_name, other in others:
-        if other.data.fingerprint != first.data.fingerprint:
-            raise InputError(
-                f"{other_name} was evaluated on other documents than {name}; sweep both on the "
-                "same documents"
-            )
-        if other.intervention.name != first.intervention.name:
-            raise InputError(
-                f"{other_name} was swept with {other.intervention.name} and {name} with "
-                f"{first.intervention.name}; use the same intervention for both"
-            )
-        if other.targets != first.targets and not (other.is_whole and first.is_whole):
-            raise InputError(
-                f"{other_name} was swept on other layers or heads than {name}; use the same ones "
-                "for both"
-            )
-    return first
+read_layers = LayerReport.read
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -225,25 +203,30 @@ def _layer_table(report: LayerReport) -> str:
 
 
 def _findings(report: LayerReport) -> list[str]:
-    """Return in words which layers are useful and harmful, and what the others may do."""
-    alpha = f"{report.settings.alpha:g}"
-    rules: dict[By, str] = {"evidence": f"by evidence (Holm p <= {alpha})", "sign": "by sign alone"}
+    """Return in words what was found, what was not, and how large a change may have been missed."""
+    alpha, number = report.settings.alpha, len(report.layers)
+    what = "layers" if report.intervention.module != "heads" else "heads"
+    rules: dict[By, str] = {"evidence": f"By evidence (Holm p <= {alpha:g})", "sign": "By sign"}
     lines = []
     for by, rule in rules.items():
-        useful, harmful = (
-            ", ".join(layer.target.name for layer in report.layers if getattr(layer, by) == role)
-            for role in ("useful", "harmful")
-        )
-        lines.append(f"{rule}: useful {useful or 'none'}; harmful {harmful or 'none'}")
-    neutral = [layer for layer in report.layers if layer.evidence == "neutral"]
-    reach = max((abs(end) for layer in neutral for end in layer.accuracy.band), default=math.nan)
-    if not math.isnan(reach):
+        found = []
+        for role in ("useful", "harmful"):
+            names = [layer.target.name for layer in report.layers if getattr(layer, by) == role]
+            subject = f"{what} {', '.join(names)}" if names else f"no {what}"
+            found.append(f"{subject} are {role}")
+        lines.append(f"{rule}, {' and '.join(found)}.")
+    bands = [layer.accuracy.band for layer in report.layers if layer.evidence == "neutral"]
+    needed = math.ceil(1 + math.log2(number / alpha))  # p is at least 2 ** (1 - groups)
+    if report.data.groups < needed:
+        lines.append(f"With fewer than {needed} groups, no test of {number} {what} gives evidence.")
+    elif bands:
+        reach = max(abs(end) for band in bands for end in band)
         lines.append(
-            f"A layer without evidence changes the accuracy by at most {reach:.1f} points "
-            f"({report.settings.level:.0%} band of all layers)."
+            f"In {what} without evidence, changes of more than {reach:.1f} points are ruled out "
+            f"({report.settings.level:.0%} band of all {what})."
         )
-    if any(layer.log_odds_holm <= report.settings.alpha for layer in report.layers):
-        lines.append(f"*: mean change of the log-odds with Holm p <= {alpha}")
+    if any(layer.log_odds_holm <= alpha for layer in report.layers):
+        lines.append(f"*: mean change of the log-odds with Holm p <= {alpha:g}")
     return lines
 
 
@@ -269,8 +252,7 @@ def accuracy_figure(
     """
     check_choice("by", by, By)
     first = check_same_sweep(layer_reports)
-    rule = "by sign" if by == "sign" else f"Holm p ≤ {first.settings.alpha:g}"
-    marks = {-1: f"useful ({rule})", 1: f"harmful ({rule})"}
+    marks = {-1: f"useful by {by}", 1: f"harmful by {by}"}
     if first.intervention.module == "heads":
         maps = {}
         for name, report in layer_reports.items():
@@ -278,14 +260,13 @@ def accuracy_figure(
                 _role_changes(f"layer {number}", report.plain, [*heads], by)
                 for number, heads in groupby(report.layers, lambda head: head.target.layers[0])
             ]
-        axis = figures.LayerAxis("ablated head", ())
-        return figures.change_maps(path, _title(first), maps, axis, marks)
-    axis, level = _ablated_axis(layer_reports), first.settings.level
+        return figures.change_maps(path, _title(first), maps, "ablated head", (), marks)
     models = [
         _role_changes(name, report.plain, report.layers, by)
         for name, report in layer_reports.items()
     ]
-    return figures.change_lines(path, _title(first), models, axis, level, marks)
+    level = first.settings.level
+    return figures.change_lines(path, _title(first), models, _target_names(first), level, marks)
 
 
 def alterations_figure(
@@ -293,19 +274,19 @@ def alterations_figure(
 ) -> "Figure":
     """Draw a heat map for each model: changes in accuracy by alteration and by ablated layer.
 
-    Marks are where the band of all layers of a row excludes 0; rows of few groups have no band.
+    Marks are where the band of all layers of a row excludes 0. Rows of few groups are left out.
 
     Args:
         layer_reports: Reports by the name of each model.
         path: The file to write; None to return the figure only.
 
     Raises:
-        InputError: As for `accuracy_figure`, or the split has no alterations.
+        InputError: As for `accuracy_figure`, or no alteration is in enough groups.
     """
     first = check_same_sweep(layer_reports)
     classes = [name for name in first.plain.by_class if name not in ("flip", "invariant")]
     if not classes:
-        raise InputError(f"split {first.data.split} has no alterations to show by category")
+        raise InputError(f"split {first.data.split} has no alteration in {FEWEST_GROUPS} groups")
     maps: dict[str, list[figures.Changes]] = {}
     for model, report in layer_reports.items():
         rows = maps[figures.panel_title(model, report.plain.accuracy.percent)] = []
@@ -314,11 +295,11 @@ def alterations_figure(
             label = f"{name} ({plain.total}), {format_percent(plain.percent)} %"
             outcomes = [layer.by_class[name] for layer in report.layers]
             marked = [outcome.band.low > 0 or outcome.band.high < 0 for outcome in outcomes]
-            rows.append(_changes(label, plain, outcomes, marked))
+            rows.append(figures.Changes(label, plain.percent, outcomes, marked))
     title = f"{_title(first)}; in parentheses: documents, then accuracy without ablation"
-    band = f"{first.settings.level:.0%} band of all layers"
-    marks = {-1: f"lower ({band} below 0)", 1: f"higher ({band} above 0)"}
-    return figures.change_maps(path, title, maps, _ablated_axis(layer_reports), marks)
+    band = f"{first.settings.level:.0%} band"
+    marks = {-1: f"lower by the {band}", 1: f"higher by the {band}"}
+    return figures.change_maps(path, title, maps, "ablated layer", _target_names(first), marks)
 
 
 def _title(report: LayerReport) -> str:
@@ -329,20 +310,13 @@ def _role_changes(
     name: str, plain: PlainRun, layers: Sequence[LayerResult], by: By
 ) -> figures.Changes:
     marked = [getattr(layer, by) != "neutral" for layer in layers]
-    return _changes(name, plain.accuracy, [layer.accuracy for layer in layers], marked)
+    outcomes = [layer.accuracy for layer in layers]
+    return figures.Changes(name, plain.accuracy.percent, outcomes, marked)
 
 
-def _changes(
-    name: str, plain: Share, outcomes: Sequence[Outcome], marked: Sequence[bool]
-) -> figures.Changes:
-    points = [outcome.difference.points for outcome in outcomes]
-    return figures.Changes(name, plain.percent, points, [of.band for of in outcomes], marked)
-
-
-def _ablated_axis(layer_reports: Mapping[str, LayerReport]) -> figures.LayerAxis:
-    reports = [*layer_reports.values()]
-    if reports[0].is_whole:
-        return figures.LayerAxis("ablated layer", [report.model.layers for report in reports])
-    names = [target.name for target in reports[0].targets]
-    short = [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
-    return figures.LayerAxis("ablated layers", [len(names)], short)
+def _target_names(report: LayerReport) -> list[str]:
+    """Return short names of what was ablated, unless it is each layer."""
+    if report.is_whole:
+        return []
+    names = [target.name for target in report.targets]
+    return [name if len(name) <= 12 else f"{name[:11]}…" for name in names]

@@ -1,8 +1,8 @@
 """Agreement between models on which layers are useful and harmful, with tests.
 
 Layers of different models are matched by relative depth: 0 for the first layer, 1 for the last. If
-the numbers of layers differ, the deeper model is read at the depths of the shallower one: effects
-A_l - A_0 are interpolated, and sets of layers are those of the nearest layers.
+the numbers of layers differ, each layer of the shallower model is compared with the nearest one of
+the deeper model.
 
 The p of a measure is how often it is at least as large if the layers of one model are shifted in a
 circle. Shifts keep the similarity of neighboring layers, by which two models can agree on a
@@ -23,7 +23,8 @@ from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.layers.ablation_report import LayerReport, check_same_sweep, p_text
+from pragworld_tasks.layers.ablation_report import LayerReport, p_text
+from pragworld_tasks.layers.files import check_same_sweep
 from pragworld_tasks.layers.layer_statistics import By, holm
 from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
@@ -157,44 +158,31 @@ def _measures(*reports: LayerReport, by: By) -> list[tuple[float, float]]:
     depths = min(report.model.layers for report in reports)
     effects, useful, harmful = [], [], []
     for report in reports:
-        points = [layer.accuracy.difference.points for layer in report.layers]
-        roles = np.array([getattr(layer, by) for layer in report.layers])
-        effects.append(np.array(points))
-        useful.append(nearest_layers(roles == "useful", depths))
-        harmful.append(nearest_layers(roles == "harmful", depths))
+        layers = [report.layers[number] for number in nearest_layers(report.model.layers, depths)]
+        effects.append(np.array([layer.accuracy.difference.points for layer in layers]))
+        roles = np.array([getattr(layer, by) for layer in layers])
+        useful.append(roles == "useful")
+        harmful.append(roles == "harmful")
     return [correlate(*effects), _overlap(*useful), _overlap(*harmful)]
 
 
-def interpolate_effects(effects: Floats, depths: int) -> Floats:
-    """Return [layers] effects at equally spaced relative depths, [depths]."""
-    if len(effects) == depths:
-        return effects
-    targets, sources = (np.linspace(0, 1, number) for number in (depths, len(effects)))
-    # Rounded, because interpolation of equal effects gives almost equal ones, which would rank.
-    return np.round(np.interp(targets, sources, effects), 9)
+def nearest_layers(layers: int, depths: int) -> Ints:
+    """Return which layers are nearest to equally spaced relative depths, [depths].
 
-
-def nearest_layers(members: Bools, depths: int) -> Bools:
-    """Return a [layers] set at equally spaced relative depths, [depths].
-
-    Halfway between two layers, the lower one counts.
+    Halfway between two layers, it is the lower one.
     """
-    position = np.linspace(0, 1, depths) * (len(members) - 1)
-    nearest: Bools = members[np.ceil(position - 0.5 - _TIE).astype(np.int64)]
-    return nearest
+    return np.ceil(np.linspace(0, layers - 1, depths) - 0.5 - _TIE).astype(np.int64)
 
 
 def correlate(first: Floats, second: Floats) -> tuple[float, float]:
-    """Return the Spearman correlation of two models, [layers] each, and its p."""
-    depths = min(len(first), len(second))
-    effects = [interpolate_effects(points, depths) for points in (first, second)]
-    ranks = np.stack([average_ranks(points) for points in effects])
+    """Return the Spearman correlation of two models, [depths] each, and its p."""
+    ranks = np.stack([average_ranks(first), average_ranks(second)])
     ranks -= ranks.mean(axis=1, keepdims=True)
     lengths = np.sqrt(np.square(ranks).sum(axis=1))
     if not lengths.all():
         return math.nan, math.nan
     fixed, shifted = ranks / lengths[:, None]
-    return _value_and_p(shifted[_shifts(depths)] @ fixed)
+    return _value_and_p(shifted[_shifts(len(second))] @ fixed)
 
 
 def _overlap(first: Bools, second: Bools) -> tuple[float, float]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
+from pragworld_tasks.evaluation.metrics import LEVEL, Interval
 from pragworld_tasks.figures import LOOKS, Look, figure_file
+from pragworld_tasks.layers.layer_statistics import Outcome
 from pragworld_tasks.text import format_count, format_percent
 
 if TYPE_CHECKING:
@@ -44,16 +45,24 @@ class Changes(NamedTuple):
     Attributes:
         name: The model, or the class.
         plain: The accuracy in the plain run, in percent.
-        points: [layers] the differences from it.
-        bands: [layers] the intervals of all differences at once.
+        outcomes: [layers] the accuracies with each layer ablated, and their differences from it.
         marked: [layers] whether they are marked.
     """
 
     name: str
     plain: float
-    points: Sequence[float]
-    bands: Sequence[Interval]
+    outcomes: Sequence[Outcome]
     marked: Sequence[bool]
+
+    @property
+    def points(self) -> list[float]:
+        """The differences, [layers]."""
+        return [outcome.difference.points for outcome in self.outcomes]
+
+    @property
+    def bands(self) -> list[Interval]:
+        """The intervals of all differences at once, [layers]."""
+        return [outcome.band for outcome in self.outcomes]
 
 
 @dataclass(frozen=True)
@@ -73,40 +82,6 @@ class PatchedProbability:
     pairs: int
 
 
-class LayerAxis(NamedTuple):
-    """The horizontal axis of a figure.
-
-    Attributes:
-        layers: How many layers each model has; empty for heat maps, whose panels may differ.
-        names: Their names if they are not numbered from 0.
-    """
-
-    what: str
-    layers: Sequence[int]
-    names: Sequence[str] = ()
-
-    @property
-    def is_depth(self) -> bool:
-        """Whether the axis shows relative depth, from 0 to 1, as models differ in depth."""
-        return len({*self.layers}) > 1
-
-    def positions(self, layers: int) -> Floats:
-        """Return [layers] where the layers of a model are."""
-        at = np.arange(layers, dtype=np.float64)
-        return at / max(layers - 1, 1) if self.is_depth else at
-
-    def label(self, axes: "Axes") -> None:
-        """Label the axis, with ticks at layers that exist."""
-        from matplotlib.ticker import MaxNLocator
-
-        axes.set_xlabel(f"{self.what}, relative depth" if self.is_depth else self.what)
-        if self.names:
-            axes.set_xticks(range(len(self.names)), self.names, rotation=90, fontsize=7)
-        elif not self.is_depth:
-            axes.set_xlim(-0.5, max(self.layers) - 0.5)
-            axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True))
-
-
 # Changes ------------------------------------------------------------------------------------------
 
 
@@ -114,13 +89,14 @@ def change_lines(
     path: str | Path | None,
     title: str,
     models: Sequence[Changes],
-    axis: LayerAxis,
+    names: Sequence[str],
     level: float,
     marks: Mapping[int, str],
 ) -> "Figure":
     """Draw at most `MOST_MODELS` as lines: accuracy above, and a panel of differences for each.
 
-    `level` is that of the bands; `marks` says what marks of losses, -1, and of gains, 1, mean.
+    `names` are those of the ablated layers if they are not numbered from 0, `level` is that of the
+    bands, and `marks` says what marks of losses, -1, and of gains, 1, mean.
     """
     _check_number(models)
     high = 1.9 if len(models) == 1 else 1.5
@@ -130,19 +106,18 @@ def change_lines(
         figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         top.set_ylabel("accuracy (%)")
         for axes, look, model in zip(grid, LOOKS, models, strict=False):
-            at = axis.positions(len(model.points))
-            accuracies = [model.plain + points for points in model.points]
-            _draw_line(top, at, accuracies, look, label=model.name)
+            accuracies = [outcome.share.percent for outcome in model.outcomes]
+            _draw_line(top, accuracies, look, label=model.name)
             top.axhline(model.plain, color=look.color, linestyle=_DOTTED, label="without ablation")
             title = panel_title(model.name, model.plain)
             axes.set_title(textwrap.fill(title, 90), loc="left", fontsize=8)
             axes.axhline(0, color=look.color, linestyle=_DOTTED, linewidth=1.1)
-            _draw_band(axes, at, model.bands, look, label=f"{level:.0%} band of all differences")
-            _draw_line(axes, at, model.points, look, label=model.name)
-            _draw_marks(axes, at, model.points, model, marks, markersize=6.5, color=look.color)
+            _draw_band(axes, model.bands, look, label=f"{level:.0%} band")
+            _draw_line(axes, model.points, look, label=model.name)
+            _draw_marks(axes, model.points, model, marks, markersize=6.5, color=look.color)
             axes.set_ylabel("difference\n(points)")
         _scale_changes(grid, models)
-        axis.label(grid[-1])
+        _label_layers(grid[-1], "ablated layer", max(len(of.points) for of in models), names)
         _add_legend(figure)
     return figure
 
@@ -151,7 +126,8 @@ def change_maps(
     path: str | Path | None,
     title: str,
     maps: Mapping[str, Sequence[Changes]],
-    axis: LayerAxis,
+    what: str,
+    names: Sequence[str],
     marks: Mapping[int, str],
 ) -> "Figure":
     """Draw heat maps of differences below each other, by their titles; see `change_lines`."""
@@ -161,11 +137,11 @@ def change_maps(
     norm = SymLogNorm(_LINEAR, vmin=-most, vmax=most, base=10)
     scale = norm, _change_ticks(-most, most), "difference (points)"
     cells = {name: {row.name: row.points for row in rows} for name, rows in maps.items()}
-    with _heat_maps(path, title, cells, axis, *scale) as (figure, grid):
+    with _heat_maps(path, title, cells, what, names, *scale) as (figure, grid):
         for axes, rows in zip(grid, maps.values(), strict=True):
             for number, row in enumerate(rows):
-                at, height = np.arange(len(row.points)), np.full(len(row.points), number)
-                _draw_marks(axes, at, height, row, marks, markersize=4, color="white")
+                height = np.full(len(row.points), number)
+                _draw_marks(axes, height, row, marks, markersize=4, color="white")
         _add_legend(figure)
     return figure
 
@@ -203,21 +179,20 @@ def patching_lines(
 ) -> "Figure":
     """Draw the probability by patched layer as a line for each model, at most `MOST_MODELS`."""
     _check_number(models)
-    axis = LayerAxis("patched layer", [len(curve.probability) for curve in models.values()])
     with figure_file(path, 7, 3.7) as figure:
         axes = figure.subplots()
         for look, (model, curve) in zip(LOOKS, models.items(), strict=False):
-            at = axis.positions(len(curve.probability))
             pairs = format_count(curve.pairs, "pair")
-            _draw_line(axes, at, curve.probability, look, label=f"{model}, {pairs}")
+            _draw_line(axes, curve.probability, look, label=f"{model}, {pairs}")
             level: dict[str, Any] = {"color": look.color, "linewidth": 1.1}
             axes.axhline(curve.original_run, **level, linestyle=_DOTTED, label="original run (OR)")
             axes.axhline(curve.altered_run, **level, linestyle=_DASHED, label="altered run (AR)")
-            _draw_band(axes, at, curve.intervals, look, label=f"{LEVEL:.0%} interval")
-        axes.axhline(0.5, color="0.35", linestyle="dashdot", label="one half: the answer changes")
+            _draw_band(axes, curve.intervals, look, label=f"{LEVEL:.0%} interval")
+        axes.axhline(0.5, color="0.35", linestyle="dashdot", label="one half")
         axes.set_ylim(-0.03, 1.03)
         axes.set_ylabel("p(altered gold label)")
-        axis.label(axes)
+        layers = max(len(curve.probability) for curve in models.values())
+        _label_layers(axes, "patched layer", layers)
         figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         _add_legend(figure)
     return figure
@@ -237,7 +212,7 @@ def patching_maps(
             for name, curve in curves.items()
         }
     scale = Normalize(0, 1), {"ticks": [0, 0.25, 0.5, 0.75, 1]}, "p(altered gold label)"
-    with _heat_maps(path, title, cells, LayerAxis("patched layer", ()), *scale) as (figure, _):
+    with _heat_maps(path, title, cells, "patched layer", (), *scale) as (figure, _):
         return figure
 
 
@@ -249,7 +224,8 @@ def _heat_maps(
     path: str | Path | None,
     title: str,
     maps: Mapping[str, Mapping[str, Sequence[float]]],
-    axis: LayerAxis,
+    what: str,
+    names: Sequence[str],
     norm: Any,
     ticks: Mapping[str, Any],
     label: str,
@@ -273,7 +249,7 @@ def _heat_maps(
             axes.spines[:].set_visible(False)
             axes.grid(visible=False)
             axes.set_title(textwrap.fill(name, 70), loc="left", fontsize=8.5)
-            axis._replace(layers=[values.shape[1]]).label(axes)
+            _label_layers(axes, what, values.shape[1], names)
         figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         shrink = min(1, 2.5 / sum(heights))
         bar = figure.colorbar(ScalarMappable(norm, colors), ax=grid, aspect=20, shrink=shrink)
@@ -283,6 +259,18 @@ def _heat_maps(
         yield figure, grid
 
 
+def _label_layers(axes: "Axes", what: str, layers: int, names: Sequence[str] = ()) -> None:
+    """Label the axis of layers, with ticks at layers that exist."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel(what)
+    if names:
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+    else:
+        axes.set_xlim(-0.5, layers - 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True))
+
+
 def _check_number(models: Sequence[Changes] | Mapping[str, PatchedProbability]) -> None:
     if len(models) > MOST_MODELS:
         raise InputError(
@@ -290,25 +278,24 @@ def _check_number(models: Sequence[Changes] | Mapping[str, PatchedProbability]) 
         )
 
 
-def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, label: str) -> None:
+def _draw_line(axes: "Axes", values: Sequence[float], look: Look, label: str) -> None:
     style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.marker}
-    axes.plot(at, values, markersize=min(4.0, 200 / len(at)), label=label, **style)
+    axes.plot(values, markersize=min(4.0, 200 / len(values)), label=label, **style)
 
 
-def _draw_band(
-    axes: "Axes", at: Floats, intervals: Sequence[Interval], look: Look, label: str
-) -> None:
+def _draw_band(axes: "Axes", intervals: Sequence[Interval], look: Look, label: str) -> None:
     low, high = np.array(intervals).T
     if not np.isnan(low).all():
-        axes.fill_between(at, low, high, color=look.color, alpha=0.2, linewidth=0, label=label)
+        style: dict[str, Any] = {"color": look.color, "alpha": 0.2, "linewidth": 0}
+        axes.fill_between(range(len(low)), low, high, label=label, **style)
 
 
 def _draw_marks(
-    axes: "Axes", at: Any, heights: Any, changes: Changes, marks: Mapping[int, str], **style: Any
+    axes: "Axes", heights: Any, changes: Changes, marks: Mapping[int, str], **style: Any
 ) -> None:
     signs = np.sign(changes.points) * changes.marked
     for sign, marker in _MARKERS.items():
-        marked = np.array([at, heights])[:, signs == sign]
+        marked = np.array([range(len(signs)), heights])[:, signs == sign]
         if marked.size:
             axes.plot(*marked, marker=marker, label=marks[sign], **_MARK, **style)
 

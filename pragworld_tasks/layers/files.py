@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -37,12 +37,41 @@ class Report:
     rows: ClassVar[str]
     model: ModelIdentity
 
+    @property
+    def sweep(self) -> Mapping[str, object]:
+        """What reports have to share to be compared."""
+        raise NotImplementedError
+
     def to_text(self) -> str:
         """Return Markdown tables."""
         raise NotImplementedError
 
     def _repr_markdown_(self) -> str:
         return self.to_text()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a report from the file that a command or `write` wrote.
+
+        Raises:
+            InputError: The file cannot be read, is malformed, or holds something else.
+        """
+        text = read_text(path)
+        head = _HEAD.match(text)
+        command = WRITERS[cls.schema]
+        if head is None or head[1] != cls.schema:
+            other = f"written by `{WRITERS[head[1]]}`; " if head and head[1] in WRITERS else ""
+            raise InputError(f"{path}: {other}give a file that `{command}` wrote")
+        if int(head[2]) != VERSION:
+            raise InputError(
+                f"{path}: version {head[2]} of {cls.schema}, but this pragworld reads version "
+                f"{VERSION}; make it anew with `{command}`, from the same model and documents"
+            )
+        try:
+            return TypeAdapter(cls).validate_json(text)
+        except ValidationError as error:
+            message = f"{path}: {first_problem(error)}; write the file again"
+            raise InputError(message) from error
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
         """Write what was observed to a JSON file.
@@ -78,24 +107,15 @@ def schema_of(path: str | Path) -> str | None:
     return head[1] if head else None
 
 
-def read_report(path: str | Path, kind: type[_Report]) -> _Report:
-    """Return the report of a kind that a file holds.
-
-    Raises:
-        InputError: The file cannot be read, or holds something else.
-    """
-    text = read_text(path)
-    head = _HEAD.match(text)
-    command = WRITERS[kind.schema]
-    if head is None or head[1] != kind.schema:
-        other = f"written by `{WRITERS[head[1]]}`; " if head and head[1] in WRITERS else ""
-        raise InputError(f"{path}: {other}give a file that `{command}` wrote")
-    if int(head[2]) != VERSION:
-        raise InputError(
-            f"{path}: version {head[2]} of {kind.schema}, but this pragworld reads version "
-            f"{VERSION}; make it anew with `{command}`, from the same model and documents"
-        )
-    try:
-        return TypeAdapter(kind).validate_json(text)
-    except ValidationError as error:
-        raise InputError(f"{path}: {first_problem(error)}; write the file again") from error
+def check_same_sweep(reports: Mapping[str, _Report]) -> _Report:
+    """Return the first of reports by name, once all are of the same sweep but for the model."""
+    if not reports:
+        raise InputError("there are no reports; give at least one")
+    (name, first), *others = reports.items()
+    for other_name, other in others:
+        for what, value in other.sweep.items():
+            if value != first.sweep[what]:
+                raise InputError(
+                    f"{other_name} was swept with other {what} than {name}; use the same for both"
+                )
+    return first

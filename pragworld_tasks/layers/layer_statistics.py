@@ -7,7 +7,7 @@ the test flips the signs of, whole groups.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from pragworld_tasks.evaluation.metrics import (
     Bools,
     Floats,
     Interval,
+    Ints,
     Tally,
     bootstrap_differences,
     bootstrap_intervals,
@@ -37,19 +38,11 @@ from pragworld_tasks.layers.settings import Target
 Role = Literal["useful", "harmful", "neutral"]
 By = Literal["sign", "evidence"]
 
-# A class of documents in fewer groups has no intervals: they would be far too short.
+# A class of documents in fewer groups is left out: its intervals would be far too short.
 FEWEST_GROUPS = 30
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
 _EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
-
-
-class ClusteredMean(NamedTuple):
-    """A mean over documents, its interval and the p of a test that it is 0."""
-
-    value: float
-    interval: Interval
-    p: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +87,7 @@ class PlainRun:
     Attributes:
         robust_accuracy: The accuracy over groups; None for a split without alterations.
         by_class: The accuracy by category of alteration, then by effect on the answer: flip,
-            invariant, and original. Empty without alterations.
+            invariant, and original. Classes in fewer than `FEWEST_GROUPS` groups are left out.
     """
 
     accuracy: Share
@@ -166,15 +159,17 @@ def compute_statistics(
     if len(documents) > len(np.unique(group)) if own else has_alterations(split):
         robust = _compare_runs([robust_tally(right, group, group) for right in correct], settings)
     by_class = {}
-    for name, covered in _classes(documents).items():
+    for name, covered in _classes(documents, group).items():
         of_class = [tally(right, covered, group) for right in correct]
-        by_class[name] = _compare_runs(of_class, settings, FEWEST_GROUPS)
+        by_class[name] = _compare_runs(of_class, settings)
     gains = [run.right - runs[0].right for run in runs[1:]]
     p = [sign_flip_test(of_target) for of_target in gains]
     clipped = gold.clip(_EXTREME, 1 - _EXTREME)
     logits = np.log(clipped / (1 - clipped))
-    changes = [clustered_mean(row - logits[0], group) for row in logits[1:]]
-    corrected, log_odds_holm = holm(p), holm([change.p for change in changes])
+    changes, p_of_changes = zip(
+        *(clustered_mean(row - logits[0], group) for row in logits[1:]), strict=True
+    )
+    corrected, log_odds_holm = holm(p), holm(p_of_changes)
     layers = []
     for number, (target, gain) in enumerate(zip(targets, gains, strict=True)):
         sign = _ROLES[int(np.sign(gain.sum()))]
@@ -187,7 +182,7 @@ def compute_statistics(
             holm=float(corrected[number]),
             sign=sign,
             evidence=sign if corrected[number] <= settings.alpha else "neutral",
-            log_odds=changes[number].value,
+            log_odds=changes[number],
             log_odds_holm=float(log_odds_holm[number]),
         )
         layers.append(result)
@@ -195,29 +190,26 @@ def compute_statistics(
     return plain, tuple(layers)
 
 
-def clustered_mean(values: ArrayLike, group: ArrayLike) -> ClusteredMean:
-    """Return the mean of values whose groups, not documents, are independent.
+def clustered_mean(values: ArrayLike, group: ArrayLike) -> tuple[float, float]:
+    """Return the mean of values whose groups are independent, and the p of a test that it is 0.
 
-    The interval and the test follow Student's t with the cluster-robust standard error of the mean
-    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need enough
-    groups for the sums over groups to be nearly normal on average. Interval and p are NaN for fewer
-    than two groups, and where all groups have the same mean, other than 0.
+    The test is Student's t with the cluster-robust standard error of the mean (Liang and Zeger,
+    1986), with one degree of freedom less than there are groups. It needs enough groups for the
+    sums over groups to be nearly normal on average. p is NaN for fewer than two groups, and where
+    all groups have the same mean, other than 0.
 
     Examples:
-        >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
-        >>> mean.value, round(mean.p, 3)
+        >>> mean, p = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
+        >>> mean, round(p, 3)
         (3.0, 0.295)
     """
-    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+    from scipy.special import stdtr  # scipy.stats takes a second to import
 
     mean = tally(values, np.ones_like(values, dtype=np.float64), group)
-    error, freedom = mean.standard_error, mean.groups - 1
-    if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
-        undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
-        return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    p = 2 * float(stdtr(freedom, -abs(mean.share) / error))
-    return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
+    if mean.standard_error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
+        return mean.share, math.nan if mean.share else 1.0
+    t = -abs(mean.share) / mean.standard_error
+    return mean.share, 2 * float(stdtr(mean.groups - 1, t))
 
 
 def simultaneous_intervals(draws: ArrayLike, level: float = LEVEL) -> list[Interval]:
@@ -247,34 +239,36 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def _classes(documents: Sequence[DocumentResult]) -> dict[str, Bools]:
-    """Return which documents each alteration and each effect covers, of those that cover any."""
+def _classes(documents: Sequence[DocumentResult], group: Ints) -> dict[str, Bools]:
+    """Return which documents the alterations and effects cover that are in enough groups."""
     alteration = np.array([document.alteration or "" for document in documents])
     if not alteration.any():
         return {}
     effect = np.array([document.effect or "original" for document in documents])
     classes: dict[str, Bools] = {name: alteration == name for name in ALTERATIONS}
     classes |= {name: effect == name for name in ("flip", "invariant", "original")}
-    return {name: covered for name, covered in classes.items() if covered.any()}
+    return {
+        name: covered
+        for name, covered in classes.items()
+        if len(np.unique(group[covered])) >= FEWEST_GROUPS
+    }
 
 
-def _compare_runs(
-    runs: Sequence[Tally], settings: SweepSettings, fewest: int = LEAST_GROUPS
-) -> tuple[Share, list[Outcome]]:
+def _compare_runs(runs: Sequence[Tally], settings: SweepSettings) -> tuple[Share, list[Outcome]]:
     """Return a metric in the plain run, the first, and with each target ablated.
 
-    All metrics have the same bootstrap draws. Those of fewer than `fewest` groups have no
-    intervals.
+    All metrics have the same bootstrap draws. With a single group they have no intervals.
     """
     level, draws = settings.level, (settings.resamples, settings.seed)
     plain, *ablated = runs
     intervals = differences = bands = [Interval(math.nan, math.nan)] * len(runs)
-    if plain.groups >= fewest:
+    if plain.groups >= LEAST_GROUPS:
         intervals = [*bootstrap_intervals(dict(enumerate(runs)), *draws, level).values()]
         numbered = dict(enumerate(ablated))
         drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws)
-        differences = [percentile_interval(of_target, level) for of_target in drawn.values()]
-        bands = simultaneous_intervals([*drawn.values()], level)
+        points = 100 * np.stack([*drawn.values()])
+        differences = [percentile_interval(of_target, level) for of_target in points]
+        bands = simultaneous_intervals(points, level)
     total = int(plain.total.sum())
     plain_share, *shares = [
         Share(right=int(run.right.sum()), total=total, low=100 * low, high=100 * high)
@@ -282,11 +276,6 @@ def _compare_runs(
     ]
     outcomes = []
     for run, share, difference, band in zip(ablated, shares, differences, bands, strict=False):
-        points = float(100 * (run.right - plain.right).sum() / total)
-        outcome = Outcome(share, Difference(points, _in_percent(difference)), _in_percent(band))
-        outcomes.append(outcome)
+        change = float(100 * (run.right - plain.right).sum() / total)
+        outcomes.append(Outcome(share, Difference(change, difference), band))
     return plain_share, outcomes
-
-
-def _in_percent(interval: Interval) -> Interval:
-    return Interval(100 * interval.low, 100 * interval.high)

@@ -16,12 +16,8 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.layers import figures
 from pragworld_tasks.layers.figures import PatchedProbability
-from pragworld_tasks.layers.files import PATCHING, Probability, Report, by_title, read_report
-from pragworld_tasks.layers.settings import (
-    DataIdentity,
-    ModelIdentity,
-    describe_positions,
-)
+from pragworld_tasks.layers.files import PATCHING, Probability, Report, by_title, check_same_sweep
+from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.text import format_interval, format_number, markdown_table
 
 if TYPE_CHECKING:
@@ -81,9 +77,22 @@ class PatchingReport(Report):
     pairs: tuple[PairEffect, ...]
 
     @property
+    def sweep(self) -> dict[str, object]:
+        """The documents and the positions."""
+        return {"documents": self.data.fingerprint, "positions": self.positions}
+
+    @property
     def place(self) -> str:
         """The positions that were patched, in words."""
-        return describe_positions(self.positions)
+        if ":" in self.positions:
+            return f"aligned positions {self.positions}"
+        places = {
+            "all": "all aligned positions",
+            "last": "the last position",
+            "altered": "the altered tokens",
+            "utterance": "the rest of the altered utterances",
+        }
+        return places.get(self.positions, f"aligned positions of the {self.positions}")
 
     def averages(self) -> dict[str, PatchedProbability]:
         """Return the averages over the kept pairs as "all", and over those of each alteration."""
@@ -132,13 +141,7 @@ class PatchingReport(Report):
         return patching_figure(by_title([self]), path, by_alteration)
 
 
-def read_patching(path: str | Path) -> PatchingReport:
-    """Read the report that `pragworld-interp patch` or `PatchingReport.write` wrote.
-
-    Raises:
-        InputError: The file is missing, malformed, or of another version.
-    """
-    return read_report(path, PatchingReport)
+read_patching = PatchingReport.read
 
 
 def _average(pairs: Sequence[PairEffect]) -> PatchedProbability:
@@ -172,18 +175,10 @@ def patching_figure(
         InputError: There are no reports or more than four, one keeps no pair, they are of different
             documents or positions, or the file cannot be written.
     """
-    if not patching_reports:
-        raise InputError("there are no patching reports; give at least one")
-    (first_name, first), *_ = patching_reports.items()
+    first = check_same_sweep(patching_reports)
     averages = {name: report.averages() for name, report in patching_reports.items()}
-    for name, report in patching_reports.items():
-        if (report.data, report.positions) != (first.data, first.positions):
-            raise InputError(
-                f"{name} was patched on other documents or positions than {first_name}; patch all "
-                "models on the same"
-            )
-        if not averages[name]:
-            raise InputError(f"{name}: no pair is kept, so there is nothing to show")
+    if empty := [name for name, of_classes in averages.items() if not of_classes]:
+        raise InputError(f"{empty[0]}: no pair is kept, so there is nothing to show")
     title = f"residuals patched at {first.place}: {first.data.split}"
     if by_alteration:
         return figures.patching_maps(path, title, averages)

@@ -154,23 +154,6 @@ def positions_problem(positions: object, parts: Sequence[str] = PARTS) -> str | 
     return f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
 
 
-def describe_positions(positions: str) -> str:
-    """Return what reports call the patched positions of pairs.
-
-    Examples:
-        >>> describe_positions("dialogue")
-        'aligned positions of the dialogue'
-    """
-    if ":" in positions:
-        return f"aligned positions {positions}"
-    return {
-        "all": "all aligned positions",
-        "last": "the last position",
-        "altered": "the altered tokens",
-        "utterance": "the rest of the altered utterances",
-    }.get(positions, f"aligned positions of the {positions}")
-
-
 def check_choice(name: str, value: str, choices: Any) -> None:
     """Refuse a setting that is not one of its choices, the arguments of a `Literal`."""
     if value not in get_args(choices):

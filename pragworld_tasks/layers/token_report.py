@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from pragworld_tasks.figures import figure_file
-from pragworld_tasks.layers.files import TOKENS, Probability, Report, read_report
+from pragworld_tasks.layers.files import TOKENS, Probability, Report
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.text import markdown_table
 
@@ -138,10 +138,4 @@ class TokenReport(Report):
         return figure
 
 
-def read_patched_tokens(path: str | Path) -> TokenReport:
-    """Read the report that `pragworld-interp patch --row` or `TokenReport.write` wrote.
-
-    Raises:
-        InputError: The file is missing, malformed, or of another version.
-    """
-    return read_report(path, TokenReport)
+read_patched_tokens = TokenReport.read

@@ -237,15 +237,15 @@ ABLATE = "give a file that `pragworld-interp ablate` wrote$"
         ("plot folder.png --out f.png", r"folder\.png: Is a directory$"),
         ("plot unkept.json --out f.png", "^tiny: no pair is kept, so there is nothing to show$"),
         ("plot layers.json patching.json --out f.png", rf"/patching\.json: written by `pragworld-interp patch`; {ABLATE}"),
-        ("plot layers.json three.json --out f.png", "evaluated on other documents .* sweep both on the same documents$"),
-        ("plot patching.json dialogue.json --out f.png", "^tiny \\(2\\) was patched on other documents or positions than tiny; patch all models on the same$"),
+        ("plot layers.json three.json --out f.png", r"^tiny \(2\) was swept with other documents than tiny; use the same for both$"),
+        ("plot patching.json dialogue.json --out f.png", r"^tiny \(2\) was swept with other positions than tiny; use the same for both$"),
         ("plot patching.json --by sign --out f.png", "^--by applies to files that `ablate` wrote, without --by-alteration; leave it out$"),
         ("plot layers.json --by-alteration --by sign --out f.png", "^--by applies to files that `ablate` wrote, without --by-alteration; leave it out$"),
         ("plot layers.json --out f.jpg", r"f\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
         ("plot layers.json --out folder.png", r"folder\.png: Is a directory; choose a file that can be written$"),
         ("compare layers.json", "^a comparison needs at least 2 layer reports, not 1$"),
         ("compare layers.json patching.json", rf"/patching\.json: written by `pragworld-interp patch`; {ABLATE}"),
-        ("compare layers.json three.json", "evaluated on other documents .* sweep both on the same documents$"),
+        ("compare layers.json three.json", r"^tiny \(2\) was swept with other documents than tiny; use the same for both$"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_plotted_or_compared_is_named(

@@ -181,9 +181,9 @@ def test_reports_show_themselves(
         shown.plot(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").read_bytes() == image
         assert shown._repr_markdown_() == shown.to_text()
-        shown.write(tmp_path / read.__name__)
-        assert read(tmp_path / read.__name__) == shown
-        assert read(tmp_path / read.__name__).plot()._repr_png_() == image
+        shown.write(tmp_path / shown.schema)
+        assert read(tmp_path / shown.schema) == shown
+        assert read(tmp_path / shown.schema).plot()._repr_png_() == image
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_sweeps_on_other_labels_are_not_compared(loaded: tuple[Any, Any]) -> Non
         )
     )
     compare({"first": others[0], "reversed": others[1]})
-    with pytest.raises(InputError, match="three was evaluated on other documents"):
+    with pytest.raises(InputError, match="three was swept with other documents"):
         compare({"four": others[0], "three": three})
 
 

@@ -18,7 +18,7 @@ from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
 from pragworld_tasks.layers.figures import PatchedProbability, patching_lines, patching_maps
-from pragworld_tasks.layers.layer_statistics import Outcome
+from pragworld_tasks.layers.layer_statistics import By, Outcome
 from pragworld_tasks.layers.settings import Intervention, Module, Target
 
 LONG = "a-rather-long-name-of-a-model-v2-Instruct + adapter"
@@ -73,39 +73,22 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
 }
 
 
-def panels_of(figure: Figure) -> list[Axes]:
-    """Return the panels of a figure, without the scale of colors."""
-    return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-
-
-def lines_of(axes: Axes) -> list[tuple[list[float], list[float]]]:
-    """Return the points of each model's line, in the order of models."""
-    return [
-        (np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist())
-        for line in axes.lines
-        if line.get_linestyle() != "None" and line.get_marker() not in ("None", "")
-        if line.get_transform() == axes.transData and len(np.asarray(line.get_xdata()))
-    ]
+def lines_of(axes: Axes) -> list[list[float]]:
+    """Return the heights of each model's line, which begins at layer 0."""
+    lines = [line for line in axes.lines if line.get_linestyle() != "None"]
+    return [np.asarray(line.get_ydata()).tolist() for line in lines if line.get_marker() != "None"]
 
 
 def levels(axes: Axes) -> list[float]:
     """Return the heights of the horizontal lines."""
-    return [
-        float(np.asarray(line.get_ydata())[0])
-        for line in axes.lines
-        if line.get_transform() == axes.get_yaxis_transform() and line.get_marker() == "None"
-    ]
+    lines = [line for line in axes.lines if line.get_marker() == "None"]
+    return [float(np.asarray(line.get_ydata())[0]) for line in lines]
 
 
 def marked(axes: Axes, marker: str, height: float | None = None) -> list[float]:
     """Return where marks are, in the row at a height if there is one."""
-    return [
-        float(x)
-        for line in axes.lines
-        if line.get_marker() == marker
-        for x, y in zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)
-        if height is None or y == height
-    ]
+    marks = [np.asarray(line.get_xydata()) for line in axes.lines if line.get_marker() == marker]
+    return [float(x) for mark in marks for x, y in mark if height in (None, y)]
 
 
 def cells(axes: Axes) -> dict[str, list[float]]:
@@ -115,13 +98,9 @@ def cells(axes: Axes) -> dict[str, list[float]]:
     return dict(zip(labels, np.asarray(image.get_array()).tolist(), strict=True))
 
 
-def words_of(figure: Figure) -> list[str]:
-    """Return the texts of the legend."""
-    return [
-        text.get_text().replace("\n", " ")
-        for legend in figure.legends
-        for text in legend.get_texts()
-    ]
+def legend_of(figure: Figure) -> list[str]:
+    (legend,) = figure.legends
+    return [text.get_text().replace("\n", " ") for text in legend.get_texts()]
 
 
 def points(outcomes: Iterable[Outcome]) -> list[float]:
@@ -133,23 +112,21 @@ def points(outcomes: Iterable[Outcome]) -> list[float]:
 
 def test_accuracy_by_layer() -> None:
     figure = FIGURES["accuracy"](None)
-    top, *below = figure.axes
-    for report, panel, (at, values) in zip(MODELS.values(), below, lines_of(top), strict=True):
-        depth = [layer / (len(report.layers) - 1) for layer in range(len(report.layers))]
-        assert at == pytest.approx(depth)
-        assert values == pytest.approx([layer.accuracy.share.percent for layer in report.layers])
-        assert lines_of(panel) == [(at, points(layer.accuracy for layer in report.layers))]
+    top, *panels = figure.axes
+    for report, panel, heights in zip(MODELS.values(), panels, lines_of(top), strict=True):
+        assert heights == [layer.accuracy.share.percent for layer in report.layers]
+        assert lines_of(panel) == [points(layer.accuracy for layer in report.layers)]
+        (band,) = panel.collections
+        corners = np.asarray(band.get_paths()[0].vertices)
+        for number, layer in enumerate(report.layers):
+            assert {*corners[corners[:, 0] == number, 1]} == {*layer.accuracy.band}
     plain = [report.plain.accuracy.percent for report in MODELS.values()]
     assert levels(top) == plain
-    titles = [panel.get_title(loc="left") for panel in below]
-    assert titles == [
+    assert [panel.get_title(loc="left") for panel in panels] == [
         f"{name}, {p:.2f} % without ablation" for name, p in zip(MODELS, plain, strict=True)
     ]
-    assert {*words_of(figure)} == {  # the random reports have no marks
-        *MODELS,
-        "without ablation",
-        "95% band of all differences",
-    }
+    # The random reports have no marks.
+    assert {*legend_of(figure)} == {*MODELS, "without ablation", "95% band"}
 
 
 def test_a_collapsed_layer_leaves_the_others_apart() -> None:
@@ -159,22 +136,11 @@ def test_a_collapsed_layer_leaves_the_others_apart() -> None:
     few[:2] = False  # one answer in 200 fewer
     right = [plain, ~plain, few, plain]
     report = make_report(documents, to_yes(documents, [row.tolist() for row in right]))
-    assert points(layer.accuracy for layer in report.layers) == [-50, -0.5, 0]
     panel = accuracy_figure({"m": report}).axes[1]
-    low, high = panel.get_ylim()
-    assert low < -50
-    assert high > 0
-    heights = panel.transAxes.inverted().transform(panel.transData.transform([(0, -0.5), (0, 0)]))
-    assert heights[1, 1] - heights[0, 1] > 0.02  # 0.01 if the scale were linear
-
-
-def test_the_band_is_that_of_all_layers_around_zero() -> None:
-    report = MODELS["small"]
-    (band,) = accuracy_figure({"small": report}).axes[1].collections
-    corners = np.asarray(band.get_paths()[0].vertices)
-    for number, layer in enumerate(report.layers):
-        heights = {round(float(y), 6) for x, y in corners if abs(x - number) < 1e-9}
-        assert heights == {round(end, 6) for end in layer.accuracy.band}
+    places = panel.transData.transform([*enumerate(points(x.accuracy for x in report.layers))])
+    collapsed, lower, same = panel.transAxes.inverted().transform(places)[:, 1]
+    assert collapsed > 0
+    assert same - lower > 0.02  # 0.01 if the scale were linear
 
 
 def test_layers_are_marked_by_role_and_the_legend_says_so() -> None:
@@ -182,26 +148,26 @@ def test_layers_are_marked_by_role_and_the_legend_says_so() -> None:
     right, wrong, half = [True] * 40, [False] * 40, [True, False] * 20
     almost = [not half[0], *half[1:]]
     report = make_report(documents, to_yes(documents, [half, wrong, half, right, wrong, almost]))
-    figure = accuracy_figure({"model": report})
-    panel = figure.axes[1]
-    assert (marked(panel, "v"), marked(panel, "^")) == ([0, 3], [2])
-    assert {"useful (Holm p ≤ 0.05)", "harmful (Holm p ≤ 0.05)"} < {*words_of(figure)}
-    panel = accuracy_figure({"model": report}, by="sign").axes[1]
-    assert (marked(panel, "v"), marked(panel, "^")) == ([0, 3, 4], [2])
+    useful: dict[By, list[int]] = {"evidence": [0, 3], "sign": [0, 3, 4]}
+    for by, layers in useful.items():
+        figure = accuracy_figure({"model": report}, by=by)
+        panel = figure.axes[1]
+        assert (marked(panel, "v"), marked(panel, "^")) == (layers, [2])
+        assert {f"useful by {by}", f"harmful by {by}"} < {*legend_of(figure)}
 
 
 def test_chosen_layers_stand_side_by_side_and_heads_below_each_other() -> None:
     panel = FIGURES["accuracy of some layers"](None).axes[-1]
     places = zip(panel.get_xticks(), [t.get_text() for t in panel.get_xticklabels()], strict=True)
     assert list(places) == [(0, "9"), (1, "2"), (2, "0+1+2+3+4+5…"), (3, "5+7")]
-    assert lines_of(panel) == [([0, 1, 2, 3], points(layer.accuracy for layer in SOME.layers))]
-    (axes, _) = panels_of(FIGURES["accuracy of heads"](None))
+    assert lines_of(panel) == [points(layer.accuracy for layer in SOME.layers)]
+    axes = FIGURES["accuracy of heads"](None).axes[0]
     changes = points(layer.accuracy for layer in HEADS.layers)
     assert cells(axes) == {"layer 3": changes[:4], "layer 8": changes[4:]}
 
 
 def test_a_row_for_each_category() -> None:
-    panels = panels_of(FIGURES["alterations of models"](None))
+    *panels, _ = FIGURES["alterations of models"](None).axes
     for report, axes in zip(TWO.values(), panels, strict=True):
         names = [name for name in report.plain.by_class if name not in ("flip", "invariant")]
         shares = {name: report.plain.by_class[name] for name in names}
@@ -218,25 +184,26 @@ def test_a_row_for_each_category() -> None:
 def test_patching_between_the_two_plain_runs() -> None:
     figure = FIGURES["patching"](None)
     (axes,) = figure.axes
-    for curve, (at, values) in zip(CURVES.values(), lines_of(axes), strict=True):
-        assert (at, values) == (list(range(13)), list(curve.probability))
+    assert lines_of(axes) == [curve.probability for curve in CURVES.values()]
     runs = [end for curve in CURVES.values() for end in (curve.original_run, curve.altered_run)]
     assert levels(axes) == [*runs, 0.5]
     assert len(axes.collections) == 2
-    assert words_of(figure)[:3] == ["base, 12 pairs", "original run (OR)", "altered run (AR)"]
+    assert {*legend_of(figure)} == {
+        *(f"{name}, 12 pairs" for name in CURVES),
+        *("original run (OR)", "altered run (AR)", "95% interval", "one half"),
+    }
     (axes,) = FIGURES["patching of one group"](None).axes
     assert not axes.collections
-    assert axes.get_xlabel() == "patched layer"
 
 
 def test_classes_of_pairs_are_rows_of_a_heat_map() -> None:
-    panels = panels_of(FIGURES["patching by alteration"](None))
-    assert [axes.get_title(loc="left") for axes in panels] == ["base", LONG]
-    for axes, curves in zip(panels, BY_MODEL.values(), strict=True):
-        labels = [f"{name} (12 pairs, OR 0.25, AR 0.70)" for name in curves]
-        assert cells(axes) == dict(
-            zip(labels, [curve.probability for curve in curves.values()], strict=True)
-        )
+    *panels, _ = FIGURES["patching by alteration"](None).axes
+    for axes, (model, curves) in zip(panels, BY_MODEL.items(), strict=True):
+        assert axes.get_title(loc="left") == model
+        assert cells(axes) == {
+            f"{name} (12 pairs, OR 0.25, AR 0.70)": curve.probability
+            for name, curve in curves.items()
+        }
 
 
 # How they look, and files -------------------------------------------------------------------------
@@ -258,7 +225,7 @@ def test_nothing_overlaps_or_is_cut_off(name: str) -> None:
         assert box.x1 <= whole.x1
         assert box.y1 <= whole.y1
         assert not any(box.overlaps(other) for other in boxes[:number])
-    for axes in panels_of(figure):
+    for axes in figure.axes:
         inches = axes.get_window_extent().height / figure.dpi
         rows = len(axes.get_yticks())
         assert inches > (0.12 * rows if axes.get_images() else 0.9)

@@ -39,6 +39,7 @@ TRACKING = {"t": random_report(3, "entity_tracking")}
 OTHER_DATA = {**ONE, "b": random_report(3, "synthetic")}
 OTHER_INTERVENTION = {**ONE, "b": by_mean(0)}
 PATCHING = EXAMPLES / "patching.json"
+LAYERS = EXAMPLES / "layers.json"
 PATCHED = read_patching(PATCHING)
 
 
@@ -47,27 +48,47 @@ PATCHED = read_patching(PATCHING)
     [
         (lambda: ONE["a"].selected("good"), "role='good': must be one of useful, harmful, neutral"),  # type: ignore[arg-type]
         (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
-        (lambda: compare_reports(OTHER_DATA), "b was evaluated on other documents than a; sweep both on the same documents"),
-        (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with mlp mean ablation and a with mlp zero ablation; use the same intervention for both"),
-        (lambda: accuracy_figure({}), "there are no layer reports; give at least one"),
-        (lambda: patching_figure({}), "there are no patching reports; give at least one"),
-        (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
-        (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "b was swept on other layers or heads than a; use the same ones for both"),
+        (lambda: compare_reports(OTHER_DATA), "b was swept with other documents than a; use the same for both"),
+        (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with other interventions than a; use the same for both"),
+        (lambda: accuracy_figure({}), "there are no reports; give at least one"),
+        (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "b was swept with other layers or heads than a; use the same for both"),
         (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: patching_figure(dict.fromkeys("abcde", PATCHED)), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: compare_reports({"a": report_of([0, 1]), "b": report_of([0, 1])}), "a: not swept on every layer, each alone; sweep it without --layers"),
-        (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
+        (lambda: alterations_figure(TRACKING), "split entity_tracking has no alteration in 30 groups"),
         (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
-        (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was patched on other documents or positions than a; patch all models on the same"),
+        (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was swept with other positions than a; use the same for both"),
         (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
         (lambda: read_layers(PATCHING), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
+        (lambda: read_patching(LAYERS), ".*: written by `pragworld-interp ablate`; give a file that `pragworld-interp patch` wrote"),
+        (lambda: ONE["a"].write(LAYERS), ".*layers.json exists; pass --overwrite, or another name"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str) -> None:
     with pytest.raises(InputError, match=f"^{line}$") as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "changed", "line"),
+    [
+        ('"targets": [', '"goals": [', "targets: Field required; write the file again"),
+        ('"mlp"', '"mlps"', "intervention.module: Input should be 'mlp', 'attention' or 'heads'; write the file again"),
+        ('"gold": [', '"gold": [2, ', "documents.0.gold.0: Input should be less than or equal to 1; write the file again"),
+        ('"version": 3', '"version": 2', "version 2 of pragworld-layers, but this pragworld reads version 3; make it anew with `pragworld-interp ablate`, from the same model and documents"),
+        ('"schema"', '"scheme"', "give a file that `pragworld-interp ablate` wrote"),
+    ],
+)  # fmt: skip
+def test_a_file_is_refused_in_one_line(
+    written: str, changed: str, line: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "layers.json"
+    path.write_text(LAYERS.read_text().replace(written, changed, 1))
+    with pytest.raises(InputError) as refused:
+        read_layers(path)
+    assert str(refused.value) == f"{path}: {line}"
 
 
 def test_a_seed_of_the_intervention_makes_no_difference() -> None:
