@@ -5,15 +5,15 @@ import math
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from command_runs import run_in_two_processes, run_program
 from places import ROOT
 from warm_commands import WHOLE_INDEX
 
-from pragworld_tasks.data.documents import Document, Split
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
@@ -82,17 +82,17 @@ def run_lm_eval(
     return Evaluation(process, output)
 
 
-def split_of(task: str) -> Split:
-    split: Split
-    for split in FILES:
+def split_of(task: str) -> ReleasedSplit:
+    split: ReleasedSplit
+    for split in get_args(ReleasedSplit):
         if task.startswith(f"pragworld_{split}"):
             return split
     raise AssertionError(task)
 
 
 def documents_of(task: str, folder: Path) -> list[Document]:
-    file = FILES[split_of(task)]
-    return file.read(folder / file.path)
+    split = split_of(task)
+    return read_split(split, folder / FILES[split].path)
 
 
 def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:

@@ -38,7 +38,7 @@ README_LINES = 160
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
     "pragworld_tasks/*.py": 1_590,  # goal: 1,380
-    "pragworld_tasks/data": 1_220,
+    "pragworld_tasks/data": 1_215,
     "pragworld_tasks/evaluation": 2_620,  # goal: 2,200
     "pragworld_tasks/sensitivity": 2_300,
     "pragworld_tasks/quantities": 1_480,

@@ -20,19 +20,50 @@ from pragworld_tasks.files import Where, read_json_lines, read_text
 _Meaning = TypeVar("_Meaning")
 
 
-def read_manual(path: Path) -> list[Document]:
-    """Read the manual split from `Manual_Dataset_500_Final.csv` (paper, section 4)."""
-    return _read_released(path, "manual")
-
-
-def read_synthetic(path: Path) -> list[Document]:
-    """Read the synthetic split from `synthetic_final.csv` (paper, section 4).
+def read_released_table(path: Path, split: ReleasedSplit) -> list[Document]:
+    """Read the manual or the synthetic split (paper, section 4), where variants follow originals.
 
     `cannot answer` and `notsure` count as no, as in the released scoring; a row without an answer
-    is left out. The effect column says whether the answer could change, not whether it did, so the
-    effect is derived: a variant flips when its answer differs from its original's.
+    is left out. The synthetic split's effects say whether the answer could change, not whether it
+    did, so they are derived: a variant flips when its answer differs from its original's.
     """
-    return _read_released(path, "synthetic")
+    documents: list[Document] = []
+    group = released_group = -1
+    original: Answer | None = None  # the answer of the group's original; None where it has none
+    for where, fields in read_table(path):
+        answer = _meaning(fields["Answer"], _ANSWERS, "answer", where)
+        effect = _meaning(fields["Perturbation Effect"], _EFFECTS, "effect", where)
+        alteration = fields["alteration"]
+        if alteration is None:
+            original = answer
+        if answer is None:
+            continue
+        if original is None:
+            where.refuse("an altered variant without an answered original; put that before it")
+        group += alteration is None
+        # Not stripped, as in the released scoring.
+        released_is_original = fields["Perturbation?"].lower() != "true"
+        released_group += released_is_original
+        if effect is None and alteration:
+            effect = "invariant" if answer == original else "flip"
+        documents.append(
+            Document(
+                row=len(documents),
+                context=fields["context"],
+                question=fields["question"],
+                answer=answer,
+                group=group,
+                is_original=alteration is None,
+                alteration=alteration,
+                effect=effect,
+                split=split,
+                released_group=released_group,
+                released_is_original=released_is_original,
+            )
+        )
+    if not documents:
+        raise InputError(f"{path}: no documents")
+    return documents
 
 
 def read_entity_tracking(path: Path) -> list[Document]:
@@ -132,47 +163,6 @@ _MISSPELT = {
     "substituion": "substitution",
     "variablle": "variable",
 }
-
-
-def _read_released(path: Path, split: ReleasedSplit) -> list[Document]:
-    """Group the rows as the tables do: an original, then the variants altered from it."""
-    documents: list[Document] = []
-    group = released_group = -1
-    original: Answer | None = None  # the answer of the group's original; None where it has none
-    for where, fields in read_table(path):
-        answer = _meaning(fields["Answer"], _ANSWERS, "answer", where)
-        effect = _meaning(fields["Perturbation Effect"], _EFFECTS, "effect", where)
-        alteration = fields["alteration"]
-        if alteration is None:
-            original = answer
-        if answer is None:
-            continue
-        if original is None:
-            where.refuse("an altered variant without an answered original; put that before it")
-        group += alteration is None
-        # Not stripped, as in the released scoring.
-        released_is_original = fields["Perturbation?"].lower() != "true"
-        released_group += released_is_original
-        if effect is None and alteration:
-            effect = "invariant" if answer == original else "flip"
-        documents.append(
-            Document(
-                row=len(documents),
-                context=fields["context"],
-                question=fields["question"],
-                answer=answer,
-                group=group,
-                is_original=alteration is None,
-                alteration=alteration,
-                effect=effect,
-                split=split,
-                released_group=released_group,
-                released_is_original=released_is_original,
-            )
-        )
-    if not documents:
-        raise InputError(f"{path}: no documents")
-    return documents
 
 
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:

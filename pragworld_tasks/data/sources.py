@@ -6,14 +6,18 @@ PRAGWORLD_URL, a mirror of the repository's files, GitHub. A download is checked
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeGuard
 
-from pragworld_tasks.data import readers
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
+from pragworld_tasks.data.readers import (
+    read_entity_tracking,
+    read_parquet,
+    read_released_table,
+)
 from pragworld_tasks.errors import InputError, logger
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
@@ -28,14 +32,12 @@ class ReleasedFile:
 
     Attributes:
         path: path inside the repository.
-        read: the file's reader.
         counts: number of documents, groups and documents with the answer yes.
         digest, texts_digest: `documents_digest` and `texts_digest` of the file's documents; None
             where the whole file has never been seen here.
     """
 
     path: str
-    read: Callable[[Path], list[Document]]
     counts: tuple[int, int, int]
     digest: str | None = None
     texts_digest: str | None = None
@@ -44,16 +46,14 @@ class ReleasedFile:
 FILES: dict[Split, ReleasedFile] = {
     "manual": ReleasedFile(
         "Manual_Dataset_500_Final.csv",
-        readers.read_manual,
         (500, 88, 277),
         "3a17e02f370694cecc7553b727c8b36349faf8fe0fe691065b84960583fbeb26",
         "656b68a4c228a8551b492e73d4efd60e74cfb3aa611d54dbf7b448d35175cb03",
     ),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
-    "synthetic": ReleasedFile("synthetic_final.csv", readers.read_synthetic, (2_158, 494, 1_074)),
+    "synthetic": ReleasedFile("synthetic_final.csv", (2_158, 494, 1_074)),
     "entity_tracking": ReleasedFile(
         "runs/gpt35tdec23/sachin_entitytracking_364_25_Mar27_2107_18/outputs.jsonl",
-        readers.read_entity_tracking,
         (364, 15, 182),
         "308c152917bdca3437968e93b678d10c930669966e3265e6133d6d9bca4d36b6",
         "f04e4a2c4e9f9c5fffb9285d7df7ffffec544fff2cca7b5e80954b0bf0c27b1b",
@@ -93,13 +93,15 @@ def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
     Raises:
         InputError: The file is malformed.
     """
-    if path.suffix != ".parquet":
-        return FILES[split].read(path)
-    names = Document.__slots__
-    return [
-        Document(**{name: record[name] for name in names if name in record})
-        for _, record in readers.read_parquet(path)
-    ]
+    if path.suffix == ".parquet":
+        names = Document.__slots__
+        return [
+            Document(**{name: record[name] for name in names if name in record})
+            for _, record in read_parquet(path)
+        ]
+    if split == "entity_tracking":
+        return read_entity_tracking(path)
+    return read_released_table(path, split)
 
 
 def deviation(documents: Sequence[Document]) -> str:
@@ -172,7 +174,7 @@ def fetch(split: ReleasedSplit) -> Path:
         with TemporaryDirectory(dir=target.parent) as folder:
             received = Path(folder, target.name)
             received.write_bytes(response.content)
-            if difference := deviation(FILES[split].read(received)):
+            if difference := deviation(read_split(split, received)):
                 raise InputError(f"not the released file: {difference}")
             received.replace(target)
     except (OSError, InputError) as error:  # requests' errors are of the first kind

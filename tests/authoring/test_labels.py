@@ -28,8 +28,7 @@ from pragworld_tasks.authoring.shortcuts import check_shortcuts
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.data.label_readings import label_readings
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 
 ERROR = Fraction(1, 10)  # of an honest member
@@ -211,7 +210,7 @@ def report_of(
 
 def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> None:
     """The blind readings play the panel; unknown is undetermined."""
-    documents = read_manual(released / FILES["manual"].path)
+    documents = read_split("manual", released / FILES["manual"].path)
     readings = label_readings()
     played = [
         ["undetermined" if reading == "unknown" else reading for reading in row.readings]

@@ -15,7 +15,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import split_prompt
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, is_released, read_split
 from pragworld_tasks.data.splits import named_documents, split_documents
 from pragworld_tasks.errors import InputError
 
@@ -90,9 +90,9 @@ def test_files(tmp_path: Path, name: str, content: bytes | None, line: str) -> N
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    released = FILES.get(path.stem)  # type: ignore[call-overload]
+    split = path.stem
     with pytest.raises(InputError) as refusal:
-        (released.read if released else read_documents)(path)
+        _ = read_split(split, path) if is_released(split) else read_documents(path)
     assert str(refusal.value).startswith(f"{path}{line}")
     assert "\n" not in str(refusal.value)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from places import SAMPLES
 
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
-from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 
 MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path
@@ -18,7 +17,7 @@ ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
 
 def test_the_manual_sample_is_read_with_its_quirks() -> None:
     """Tally rows are dropped, stray spaces and line breaks in flags and categories settled."""
-    documents = read_manual(MANUAL)
+    documents = read_split("manual", MANUAL)
     assert [document.row for document in documents] == list(range(10))
     assert [document.group for document in documents] == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     assert [document.row for document in documents if document.is_original] == [0, 4, 8]
@@ -36,12 +35,12 @@ def test_the_manual_sample_is_read_with_its_quirks() -> None:
 
 
 def test_text_is_kept_as_it_is() -> None:
-    document = read_manual(MANUAL)[4]
+    document = read_split("manual", MANUAL)[4]
     assert document.question == "Did B post \nonly two letters? "
     assert document.context.startswith('"A: Did you')
     assert document.context.endswith('Thanks!"')
     assert "I’ve posted two, and\na parcel." in document.context
-    synthetic = read_synthetic(SYNTHETIC)
+    synthetic = read_split("synthetic", SYNTHETIC)
     assert synthetic[0].context.startswith("1: Alice: ")
     assert synthetic[5].question == "1. Did the doctor sleep?"
 
@@ -53,12 +52,12 @@ def test_neither_line_breaks_nor_a_byte_order_mark_matter(tmp_path: Path) -> Non
         MANUAL.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"),
     ):
         path.write_bytes(content)
-        assert read_manual(path) == read_manual(MANUAL)
+        assert read_split("manual", path) == read_split("manual", MANUAL)
 
 
 def test_the_synthetic_sample_is_read_with_its_quirks() -> None:
     """What is no answer counts as no, a row without an answer is left out, targets are cut off."""
-    documents = read_synthetic(SYNTHETIC)
+    documents = read_split("synthetic", SYNTHETIC)
     assert [document.row for document in documents] == list(range(7))
     answers = [document.answer for document in documents]
     assert answers == ["yes", "no", "no", "yes", "no", "yes", "no"]
@@ -74,7 +73,7 @@ def test_the_synthetic_sample_is_read_with_its_quirks() -> None:
 
 
 def test_the_run_file_gives_back_context_and_question() -> None:
-    documents = read_entity_tracking(ENTITY_TRACKING)
+    documents = read_split("entity_tracking", ENTITY_TRACKING)
     assert documents[2].context.endswith("Alice: who did\nBob: Zoe")
     assert documents[2].question == "Did Zoe put the beets in the cellar?"
     assert documents[2].answer == "yes"
@@ -86,7 +85,7 @@ def test_the_run_file_gives_back_context_and_question() -> None:
 
 
 def test_released_manual_split_counts(released: Path) -> None:
-    documents = read_manual(released / FILES["manual"].path)
+    documents = read_split("manual", released / FILES["manual"].path)
     assert len(documents) == 500
     assert (documents[-1].group + 1, documents[-1].released_group + 1) == (88, 98)
     assert sum(document.released_is_original for document in documents) == 98
@@ -97,7 +96,7 @@ def test_released_manual_split_counts(released: Path) -> None:
 
 
 def test_sample_of_the_released_synthetic_split(released: Path) -> None:
-    documents = read_synthetic(released / "synthetic_sample.csv")
+    documents = read_split("synthetic", released / "synthetic_sample.csv")
     assert len(documents) == 52
     assert documents[-1].group + 1 == 12
     sizes = Counter(document.group for document in documents)

@@ -11,8 +11,7 @@ import pytest
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
 from pragworld_tasks.data.label_readings import LabelReadings, label_readings, readings_of
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES, deviation
+from pragworld_tasks.data.sources import FILES, deviation, read_split
 from pragworld_tasks.evaluation.scoring import score
 
 OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
@@ -21,7 +20,7 @@ DISPUTED = [*range(125, 135), 366, 450, 453, 454, 455, 480, 481]
 
 @pytest.fixture(scope="module")
 def documents(released: Path) -> list[Document]:
-    return read_manual(released / FILES["manual"].path)
+    return read_split("manual", released / FILES["manual"].path)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pragworld_tasks.data.sources import (
     load_split,
     locate,
     parquet_path,
+    read_split,
 )
 from pragworld_tasks.errors import InputError
 
@@ -169,7 +170,7 @@ def test_released_files_pass_the_check_of_a_download(
 
 
 def test_a_dataset_of_the_hub_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = FILES["manual"].read(SAMPLES / FILES["manual"].path)
+    documents = read_split("manual", SAMPLES / FILES["manual"].path)
     path = tmp_path / parquet_path("manual")
     path.parent.mkdir()
     rows = [{**asdict(document), "disputed": False} for document in documents]

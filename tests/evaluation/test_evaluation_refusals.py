@@ -12,8 +12,7 @@ from places import SAMPLES
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.prompts import evaluation_prompt
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
@@ -24,7 +23,7 @@ from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
 
-MANUAL = read_manual(SAMPLES / FILES["manual"].path)
+MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
 DOCUMENTS = generate_documents(groups=2, seed=1)
 GOLD: list[Any] = [document.answer for document in DOCUMENTS]
 YES = {"response": "yes"}

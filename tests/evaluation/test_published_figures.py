@@ -12,7 +12,7 @@ import pytest
 from places import ROOT, SAMPLES
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.published import published_answers, published_models
 from pragworld_tasks.evaluation.responses import read_predictions
@@ -31,7 +31,7 @@ OTHER_READING = ("Phi-3.5-mini-instruct", "DeepSeek-Coder-V2-Lite-Instruct")
 @pytest.fixture(scope="module")
 def splits(released: Path) -> dict[ReleasedSplit, list[Document]]:
     return {
-        split: FILES[split].read(released / FILES[split].path)
+        split: read_split(split, released / FILES[split].path)
         for split in ("manual", "entity_tracking")
     }
 

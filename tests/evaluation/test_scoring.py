@@ -19,8 +19,7 @@ from layer_reports import make_report
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
 from pragworld_tasks.evaluation.items import analyze_items
@@ -28,7 +27,7 @@ from pragworld_tasks.evaluation.published import published_answers
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import score
 
-MANUAL = read_manual(SAMPLES / FILES["manual"].path)
+MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
 DOCUMENTS = generate_documents(groups=4, seed=3)
 
 
@@ -187,7 +186,7 @@ def test_all_released_runs_in_one_table(
     assert shown == sorted(shown, reverse=True)
     row = rows[f"published:{first}"]
     assert row["robust_acc, released scoring"] == "61.22"
-    documents = FILES["manual"].read(released / FILES["manual"].path)
+    documents = read_split("manual", released / FILES["manual"].path)
     reports = [score(documents, published_answers(model)) for model in (first, second)]
     groups = compare_scores(*reports).on_groups
     assert groups

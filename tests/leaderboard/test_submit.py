@@ -19,7 +19,7 @@ from places import SAMPLES
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
@@ -39,7 +39,7 @@ from pragworld_tasks.leaderboard.submission import Submission, to_submissions
 DATASET = "someone/pragworld"
 EVALUATOR = "third_party:A lab"
 GENERATED = generate_documents(groups=3, seed=5)
-DOCUMENTS = FILES["manual"].read(SAMPLES / FILES["manual"].path)
+DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 MODEL = ModelRecord(name="someone/model", dtype="bfloat16", chat_template=True, parameters=1000)
 ENVIRONMENT = {
     "task": "pragworld_manual",

@@ -17,8 +17,7 @@ from scipy.stats import spearmanr
 from pragworld_tasks.data.breakdowns import question_type
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import YES, Bools, mcnemar
@@ -70,7 +69,7 @@ def row_numbers(cell: str) -> list[int]:
 
 @pytest.fixture(scope="module")
 def documents(released: Path) -> list[Document]:
-    return read_manual(released / FILES["manual"].path)
+    return read_split("manual", released / FILES["manual"].path)
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +208,7 @@ def test_which_models_can_be_told_apart(
 
 
 def test_entity_tracking_and_table_3(released: Path) -> None:
-    documents = FILES["entity_tracking"].read(released / FILES["entity_tracking"].path)
+    documents = read_split("entity_tracking", released / FILES["entity_tracking"].path)
     lines = (SAMPLES / "published_figures.csv").read_text().splitlines()
     differences: dict[str, float] = {}
     for _, split, model, metric, percent in (line.split(",") for line in lines[1:]):

@@ -15,7 +15,7 @@ import pytest
 from places import ROOT, SAMPLES
 
 from pragworld_tasks.data.prompts import evaluation_prompt
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 
 # A model of Inspect's that answers by the length of the prompt, and what both tasks measure of it.
@@ -71,7 +71,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, float]]:
     return printed
 
 
-DOCUMENTS = FILES["manual"].read(SAMPLES / FILES["manual"].path)
+DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 RESPONSES = [REPLIES[len(evaluation_prompt(document)) % len(REPLIES)] for document in DOCUMENTS]
 
 

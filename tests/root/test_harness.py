@@ -16,8 +16,7 @@ from lm_eval.tasks import TaskManager
 from places import SAMPLES
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
@@ -42,7 +41,7 @@ from pragworld_tasks.harness import (
 )
 from pragworld_tasks.link import task_folder
 
-DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
+DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 RECORDS = to_records(DOCUMENTS)
 TRACKING = "generated_entity_tracking"
 CAR = "finance_car"

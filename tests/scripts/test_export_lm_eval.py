@@ -19,7 +19,7 @@ from places import ROOT, SAMPLES
 
 from pragworld_tasks.data import prompts
 from pragworld_tasks.data.documents import ReleasedSplit
-from pragworld_tasks.data.sources import FILES, is_released
+from pragworld_tasks.data.sources import FILES, is_released, read_split
 from pragworld_tasks.evaluation import answers, task_metrics
 from pragworld_tasks.files import read_package_toml
 
@@ -64,7 +64,7 @@ def test_documents_prompts_and_metrics_are_ours(
         str(folder.parent / "data"), split, split="test", cache_dir=str(tmp_path)
     )
     records = utilities.process_docs(dataset).to_list()
-    ours = task_metrics.to_records(FILES[split].read(SAMPLES / FILES[split].path))
+    ours = task_metrics.to_records(read_split(split, SAMPLES / FILES[split].path))
     draw = random.Random(0)
     theirs, items = [], []
     for record, our_record in zip(records, ours, strict=True):

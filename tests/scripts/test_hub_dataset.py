@@ -13,7 +13,7 @@ from places import SAMPLES
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.data.sources import FILES, is_released, load_split
+from pragworld_tasks.data.sources import FILES, is_released, load_split, read_split
 
 SPLITS: list[ReleasedSplit] = [split for split in FILES if is_released(split)]
 
@@ -47,7 +47,7 @@ def document_of(row: dict[str, Any]) -> Document:
 def test_datasets_and_our_own_reader_give_back_the_very_documents(
     folder: Path, tmp_path: Path, split: ReleasedSplit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents = FILES[split].read(SAMPLES / FILES[split].path)
+    documents = read_split(split, SAMPLES / FILES[split].path)
     assert list(map(document_of, loaded(folder, split, tmp_path))) == documents
     monkeypatch.setenv("PRAGWORLD_DATA", str(folder))
     assert load_split(split) == documents
@@ -82,7 +82,7 @@ def test_the_card_says_what_is_inside_and_that_samples_are_not_the_released_file
         assert (folder / config["data_files"][0]["path"]).is_file()
     assert (data["license"], data["size_categories"]) == ("mit", ["n<1K"])
     for split in SPLITS:
-        documents = FILES[split].read(SAMPLES / FILES[split].path)
+        documents = read_split(split, SAMPLES / FILES[split].path)
         assert f"| `{split}` | {len(documents)} |" in card.text
         assert documents_digest(documents) in card.text
         assert f"**`{split}` was not written from the released file**" in card.text
@@ -99,7 +99,7 @@ def test_the_description_for_the_hub_gives_the_papers_prompts(folder: Path) -> N
     ]
     for task in described["tasks"]:
         split = task["config"]
-        document = FILES[split].read(SAMPLES / FILES[split].path)[0]
+        document = read_split(split, SAMPLES / FILES[split].path)[0]
         template = task["solvers"][0]["args"]["template"]
         prompt = template.replace("{prompt}", document.question)
         expected = label_prompt if split == "entity_tracking" else evaluation_prompt

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.data.readers import read_manual, read_synthetic
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.alter import alter, altered_text
 from pragworld_tasks.text_alterations.entities import Conversation, Entities, read_entities
@@ -485,9 +484,9 @@ def test_an_alteration_has_choices_of_its_own(tmp_path: Path) -> None:
 
 
 def test_released_conversations_change_as_listed(released: Path) -> None:
-    documents = read_manual(released / FILES["manual"].path)
+    documents = read_split("manual", released / FILES["manual"].path)
     sample = released / "synthetic_sample.csv"
-    documents += read_synthetic(sample) if sample.exists() else []
+    documents += read_split("synthetic", sample) if sample.exists() else []
     counts = dict.fromkeys(ALTERATIONS, 0)
     conversations = {document.context for document in documents if document.is_original}
     for conversation in sorted(conversations):
