@@ -13,6 +13,7 @@ to the word and by a few words behind it, so that reading takes time in proporti
 import enum
 import functools
 import itertools
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -264,3 +265,8 @@ def likelier_answer(yes: float, no: float) -> Answer | None:
         'yes'
     """
     return "yes" if yes > no else "no" if no > yes else None
+
+
+def yes_share(yes: float, no: float) -> float:
+    """Return the probability of yes among both, from log-likelihoods; NaN where it is undefined."""
+    return (1 + math.tanh((yes - no) / 2)) / 2  # the logistic function, which cannot overflow

@@ -8,7 +8,6 @@ hold the documents they are answers to.
 import contextlib
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pragworld_tasks.data.documents import Answer, AskedTexts, Document, texts_digest
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.evaluation.answers import (
+    likelier_answer,
+    read_answer,
+    read_answer_released,
+    yes_share,
+)
 from pragworld_tasks.files import Where, read_json_lines
+from pragworld_tasks.text import null_if_nan
 
 _Record = TypeVar("_Record", bound=BaseModel)
 
@@ -57,9 +62,7 @@ class AnswerRecord(BaseModel):
     def of_likelihoods(cls, row: int, yes: float, no: float) -> Self:
         """Take the likelier answer, by the log-likelihoods of both."""
         answer = likelier_answer(yes, no)
-        # The logistic function, which cannot overflow. No probability where there is no answer.
-        share = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
-        return cls(row=row, answer=answer, released=answer, yes=share)
+        return cls(row=row, answer=answer, released=answer, yes=null_if_nan(yes_share(yes, no)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ floor.
 """
 
 import functools
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from string import Template
@@ -20,7 +19,7 @@ from lm_eval.utils import warning_once
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import logger
-from pragworld_tasks.evaluation.answers import likelier_answer
+from pragworld_tasks.evaluation.answers import likelier_answer, yes_share
 from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, to_records
 from pragworld_tasks.files import read_package_toml
@@ -89,7 +88,7 @@ def score_worded_likelihoods(
         record["group_size"],
         record["row"],
         record["wording"],
-        (1 + math.tanh((yes - no) / 2)) / 2,  # the logistic function, which cannot overflow
+        yes_share(yes, no),
         likelier_answer(yes, no) == record["answer"],
     )
     return {
