@@ -182,11 +182,11 @@ def test_a_run_that_is_ended_resumes_and_sends_nothing_twice(
 
 
 def test_it_runs_in_a_notebook(journal: Path) -> None:
-    async def notebook(server: ChatServer) -> list[Any]:
+    async def notebook() -> list[Any]:
         return ask(server, baskets(1), journal)
 
     with ChatServer(echo).running() as server:
-        assert asyncio.run(notebook(server)) == ["Basket 0."]
+        assert asyncio.run(notebook()) == ["Basket 0."]
 
 
 # Structured replies -------------------------------------------------------------------------------
@@ -196,19 +196,18 @@ def test_a_structured_reply(journal: Path) -> None:
     with ChatServer(lambda _: BASKET).running() as server:
         for _ in range(2):
             assert ask(server, baskets(2), journal, Fruit) == [Fruit(apples=3, owner=None)] * 2
-        assert len(server.bodies) == 2
-        schema = server.bodies[0]["response_format"]["json_schema"]
-        assert (schema["name"], schema["strict"]) == ("Fruit", True)
-        jsonschema.validate(json.loads(BASKET), schema["schema"])
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"apples": 3}, schema["schema"])
-        # A model sees the schema also where the server only constrains its reply.
-        system = server.bodies[0]["messages"][0]["content"]
-        assert system.startswith("You count.\n\nReply with one JSON object")
-        assert json.loads(system.rpartition("\n")[2]) == schema["schema"]
-        # The same words without the form are another request.
-        assert ask(server, baskets(1), journal) == [BASKET]
-        assert len(server.bodies) == 3
+        assert ask(server, baskets(1), journal) == [BASKET]  # without the form, another request
+    body, *others = server.bodies
+    assert len(others) == 2
+    schema = body["response_format"]["json_schema"]
+    assert (schema["name"], schema["strict"]) == ("Fruit", True)
+    jsonschema.validate(json.loads(BASKET), schema["schema"])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"apples": 3}, schema["schema"])
+    # A model sees the schema also where the server only constrains its reply.
+    words, _, shown = body["messages"][0]["content"].rpartition("\n")
+    assert words.startswith("You count.\n\nReply with one JSON object")
+    assert json.loads(shown) == schema["schema"]
 
 
 @pytest.mark.parametrize(
@@ -306,9 +305,8 @@ def test_an_endpoint_that_refuses_everyone_is_asked_once(
         outcomes = ask(server, baskets(3), journal)
         assert len(server.bodies) == 1
     line = rf"{server.url}: {problem}.*; check the server, the URL, the model and the key"
-    for outcome in outcomes:
-        assert isinstance(outcome, InputError)
-        assert re.fullmatch(line, str(outcome))
+    assert {type(outcome) for outcome in outcomes} == {InputError}
+    assert all(re.fullmatch(line, str(outcome)) for outcome in outcomes)
 
 
 def test_a_key_is_sent_and_never_shown(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The three programs: how many commands and options they have, and that one thing has one name.
+"""The three programs: how many commands and options they have, and what they may not replace.
 
 Their commands are tested with what they do.
 """
@@ -20,69 +20,35 @@ OF_TRL = {
     *("dataset_name", "dataset_config", "dataset_train_split", "dataset_test_split"),
     *("config", "resume_from_checkpoint", *train._TRL_SETTINGS),
 }
-# What an option may not be called, because another name is used for the same everywhere.
-OTHER_NAMES = {
-    "--output": "--out",
-    "--output-path": "--out",
-    "--force": "--overwrite",
-    "--model-args": "--model",
-    "--apply-chat-template": "--chat-template",
-    "--settings": "--metadata",
-}
 
 
-def leaves(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
-    """Yield the options of a program or a command, and of the commands below, with their names."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command, below in action.choices.items():
-                yield from leaves(below, f"{name} {command}")
-        elif action.option_strings and action.dest not in ("help", "version"):
-            yield name, action
+def commands_of(
+    parser: argparse.ArgumentParser, name: str
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the commands of a program, each with its parser; a program may be one itself."""
+    subparsers = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    for action in subparsers:
+        for command, below in action.choices.items():
+            yield from commands_of(below, f"{name} {command}")
+    if not subparsers:
+        yield name, parser
 
 
-@pytest.fixture(scope="module")
-def programs() -> dict[str, argparse.ArgumentParser]:
+def test_the_programs_have_few_commands_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[argparse.ArgumentParser] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "run_command", lambda parser, _: found.append(parser))
-        tasks.main([])
-    return {
-        "pragworld-tasks": found[0],
-        "pragworld-interp": interp._parser(),
-        "pragworld-train": train.help_parser(),
-    }
-
-
-def test_the_programs_have_few_commands_and_options(
-    programs: dict[str, argparse.ArgumentParser],
-) -> None:
+    monkeypatch.setattr(tasks, "run_command", lambda parser, _: found.append(parser))
+    tasks.main([])
+    commands = dict(commands_of(found[0], "pragworld-tasks"))
+    commands |= commands_of(interp._parser(), "pragworld-interp")
+    assert len(commands) < MOST_COMMANDS
     options = {
         (*action.option_strings, action.help): name
-        for program, parser in programs.items()
-        for name, action in leaves(parser, program)
-        if program != "pragworld-train" or action.dest not in OF_TRL
+        for name, parser in (*commands.items(), ("pragworld-train", train.help_parser()))
+        for action in parser._actions
+        if action.option_strings and action.dest not in ("help", "version")
+        if name != "pragworld-train" or action.dest not in OF_TRL
     }
     assert len(options) <= MOST_OPTIONS, options
-    commands = ["pragworld-train"] + [
-        f"{program} {command}"
-        for program, parser in programs.items()
-        for action in parser._actions
-        if isinstance(action, argparse._SubParsersAction)
-        for command in action.choices
-    ]
-    assert len(commands) <= MOST_COMMANDS, commands
-
-
-def test_one_thing_has_one_name(programs: dict[str, argparse.ArgumentParser]) -> None:
-    wrong = [
-        f"{name} {option}: is called {OTHER_NAMES[option]} elsewhere"
-        for program, parser in programs.items()
-        for name, action in leaves(parser, program)
-        for option in action.option_strings
-        if option in OTHER_NAMES
-    ]
-    assert not wrong
 
 
 def test_an_unknown_option_is_refused() -> None:
@@ -92,13 +58,14 @@ def test_an_unknown_option_is_refused() -> None:
 
 def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "results").mkdir()
-    samples = Path("results", "samples_pragworld_manual.jsonl")
-    documents = '{"context": "A: Hi.", "question": "Does A greet?", "answer": "yes"}\n'
-    texts = {Path("answers.jsonl"): '{"response": "Yes."}\n', Path("own.jsonl"): documents}
-    texts[samples] = "{}\n"
-    for path, text in texts.items():
-        path.write_text(text)
+    samples = "samples_pragworld_manual.jsonl"
+    texts = {
+        "answers.jsonl": '{"response": "Yes."}\n',
+        "own.jsonl": '{"context": "A: Hi.", "question": "Does A greet?", "answer": "yes"}\n',
+        samples: "{}\n",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text)
     Path("link.jsonl").symlink_to("answers.jsonl")
     own = ["--documents", "own.jsonl"]
     for run, arguments in (
@@ -106,13 +73,13 @@ def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.M
         (tasks.main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"]),
         (tasks.main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"]),
         (tasks.main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"]),
-        (tasks.main, ["decompose", str(samples), "--json", str(samples)]),
+        (tasks.main, ["decompose", samples, "--json", samples]),
         (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"]),
         (interp.main, ["ablate", *own, "--model", "gone", "--out", "own.jsonl"]),
     ):
         with refused(": an input of this command, which would be lost; use another name$"):
             run([*arguments, "--overwrite"])
-    assert {path: path.read_text() for path in texts} == texts
+    assert {name: Path(name).read_text() for name in texts} == texts
     score = ["score", *own, "answers.jsonl", "--json", "results/score.json"]
     tasks.main(score)
     tasks.main([*score, "--overwrite"])

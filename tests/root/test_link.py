@@ -1,6 +1,5 @@
 """Linking the tasks into lm-eval's folder. tests/project/test_install.py does it with real installations."""
 
-from collections import defaultdict
 from pathlib import Path
 
 import lm_eval
@@ -10,7 +9,7 @@ from places import ROOT
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import link, task_files, task_folder, unlink
+from pragworld_tasks.link import link, task_files, task_folder, task_names, unlink
 from pragworld_tasks.tiny import tiny_folder
 
 
@@ -65,40 +64,32 @@ def test_older_links_are_replaced_and_what_somebody_else_placed_there_stays(task
         link()
 
 
+CONFIGS = [load_yaml(path, resolve_func=False) for path in task_files()]
+
+
 def test_the_pages_name_every_task_and_tag() -> None:
     pages = [ROOT / "docs" / name for name in ("evaluate.md", "sensitivity.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    configs = [load_yaml(path, resolve_func=False) for path in task_files()]
-    names = {
-        str(config.get("task") if "group" not in config else config["group"]) for config in configs
-    }
-    tags = {tag for config in configs for tag in config.get("tag", [])}
-    questions = {name for name in names if name.startswith("world_model_")} - {
-        "world_model_own",
-        "world_model_small",
-    }
-    assert {name for name in {*names, *tags} - questions if f"`{name}`" not in text} == set()
+    tags = {tag for config in CONFIGS for tag in config.get("tag", [])}
+    names = {name for name in {*task_names(), *tags} if not name.startswith("world_model_")}
+    names |= {"world_model_own", "world_model_small"}
+    assert {name for name in names if f"`{name}`" not in text} == set()
 
 
 def test_a_tag_or_group_asks_a_model_for_one_kind_of_thing() -> None:
     """A chat API cannot compute likelihoods, and responses would be lost together with them."""
-    configs = [load_yaml(path, resolve_func=False) for path in task_files()]
-    groups = {config["group"]: config["task"] for config in configs if "group" in config}
-    written = {
-        config["task"]: config["output_type"] == "generate_until"
-        for config in configs
-        if "group" not in config
-    }
-    kinds: dict[str, set[bool]] = defaultdict(set)
-    for name in groups:
-        members = [name]
-        while members:
-            member = members.pop()
-            members += groups.get(member, [])
-            kinds[name] |= {written[member]} if member in written else set()
-    for config in configs:
+    members = {config["group"]: config["task"] for config in CONFIGS if "group" in config}
+    types = {config["task"]: config["output_type"] for config in CONFIGS if "group" not in config}
+    for config in CONFIGS:
         for tag in config.get("tag", []):
-            kinds[tag].add(written[config["task"]])
+            members.setdefault(tag, []).append(config["task"])
+
+    def types_of(name: str) -> set[str]:
+        if name in types:
+            return {types[name]}
+        return set().union(*map(types_of, members[name]))
+
+    kinds = {name: {kind == "generate_until" for kind in types_of(name)} for name in members}
     assert kinds["pragworld_written"] == {True}
     assert kinds["pragworld_likelihood"] == {False}
     assert {name for name, found in kinds.items() if len(found) != 1} == set()

@@ -10,7 +10,6 @@ from command_runs import run_program
 from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -29,16 +28,12 @@ def scores() -> dict[str, float]:
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
     for start in range(0, len(test), 32):
-        prompts = [label_prompt(as_record(document)) for document in test[start : start + 32]]
+        prompts = [label_prompt(document) for document in test[start : start + 32]]
         with torch.no_grad():
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
             logits = model(**batch, logits_to_keep=1).logits[:, -1, labels]
         answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
     return {name: tally.share for name, tally in tallies(to_run(test, answers)).items()}
-
-
-def as_record(document: Document) -> dict[str, str]:
-    return {"context": document.context, "question": document.question}
 
 
 def test_it_is_clearly_above_chance_and_not_robust(scores: dict[str, float]) -> None:
@@ -74,12 +69,11 @@ def check_files(folder: Path) -> dict[str, Any]:
     return record
 
 
-def test_the_record_of_its_training_is_beside_it() -> None:
+def test_its_record_is_beside_it_and_the_training_script_saves_such_a_folder(
+    tmp_path: Path,
+) -> None:
     record = check_files(tiny_folder())
     assert record["settings"]["steps"] == record["course"][-1]["step"]
-
-
-def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     script = ROOT / "examples" / "train_pragworld_tiny.py"
     shape = ("--layers", "2", "--width", "64", "--feed_forward", "64")
     quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "50", "--seed", "5")
