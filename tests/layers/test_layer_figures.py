@@ -16,9 +16,11 @@ from matplotlib.figure import Figure
 from pragworld_interp.run.inputs import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import Interval
+from pragworld_tasks.layers import EXAMPLES
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
-from pragworld_tasks.layers.figures import PatchedProbability, patching_lines, patching_maps
+from pragworld_tasks.layers.figures import patching_lines, patching_maps
 from pragworld_tasks.layers.layer_statistics import By, Outcome
+from pragworld_tasks.layers.patching_report import read_patching
 from pragworld_tasks.layers.settings import Intervention, Module, Target
 
 LONG = "a-rather-long-name-of-a-model-v2-Instruct + adapter"
@@ -29,17 +31,6 @@ MODELS = {
     "$cost_1$": random_report(9, seed=3),
 }
 TWO = {LONG: MODELS[LONG], ENDLESS: random_report(40, seed=4)}
-
-
-def patched(layers: int, shift: float = 0.0, reach: float = 0.1) -> PatchedProbability:
-    middle = np.linspace(0.1 + shift, 0.8, layers)
-    return PatchedProbability(
-        probability=middle.tolist(),
-        intervals=[Interval(p - reach, p + reach) for p in middle.tolist()],
-        original_run=0.05 + shift,
-        altered_run=0.9 - shift,
-        pairs=12,
-    )
 
 
 def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> LayerReport:
@@ -53,11 +44,10 @@ def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> 
 
 SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Target((5, 7))])
 HEADS = swept_on(30, [Target((layer,), head) for layer in (3, 8) for head in range(4)], "heads")
-BY_MODEL = {
-    model: {name: patched(layers, 0.2) for name in ("all", *ALTERATIONS)}
-    for model, layers in (("base", 13), (LONG, 9))
-}
-CURVES = {"base": patched(13), LONG: patched(13, 0.2)}
+AVERAGES = read_patching(EXAMPLES / "patching.json").averages()
+CURVES = {"base": AVERAGES["all"], LONG: AVERAGES[ALTERATIONS[3]]}
+BY_MODEL = {model: dict.fromkeys(("all", *ALTERATIONS), curve) for model, curve in CURVES.items()}
+ONE_GROUP = dataclasses.replace(CURVES["base"], intervals=[Interval(math.nan, math.nan)] * 5)
 FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy": lambda path: accuracy_figure(MODELS, path),
     "accuracy of one": lambda path: accuracy_figure({"small": MODELS["small"]}, path, by="sign"),
@@ -67,9 +57,7 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "alterations of models": lambda path: alterations_figure(TWO, path),
     "patching": lambda path: patching_lines(path, "all pairs", CURVES),
     "patching by alteration": lambda path: patching_maps(path, "all pairs", BY_MODEL),
-    "patching of one group": lambda path: patching_lines(
-        path, "", {"base": patched(5, reach=math.nan)}
-    ),
+    "patching of one group": lambda path: patching_lines(path, "", {"base": ONE_GROUP}),
 }
 
 
@@ -189,7 +177,7 @@ def test_patching_between_the_two_plain_runs() -> None:
     assert levels(axes) == [*runs, 0.5]
     assert len(axes.collections) == 2
     assert {*legend_of(figure)} == {
-        *(f"{name}, 12 pairs" for name in CURVES),
+        *(f"{name}, {curve.pairs} pairs" for name, curve in CURVES.items()),
         *("original run (OR)", "altered run (AR)", "95% interval", "one half"),
     }
     (axes,) = FIGURES["patching of one group"](None).axes
@@ -201,8 +189,8 @@ def test_classes_of_pairs_are_rows_of_a_heat_map() -> None:
     for axes, (model, curves) in zip(panels, BY_MODEL.items(), strict=True):
         assert axes.get_title(loc="left") == model
         assert cells(axes) == {
-            f"{name} (12 pairs, OR 0.25, AR 0.70)": curve.probability
-            for name, curve in curves.items()
+            f"{name} ({p.pairs} pairs, OR {p.original_run:.2f}, AR {p.altered_run:.2f})": p.probability
+            for name, p in curves.items()
         }
 
 
