@@ -5,23 +5,11 @@ import re
 
 from servers import Body
 
+from pragworld_tasks.sensitivity.paraphrasing import LANGUAGES
+
 # What the first and the second language of a chain add.
 ADDED = {
-    "Chinese": ("Please tell me:", "Thanks a lot."),
-    "Japanese": ("Excuse the question:", "I would be most obliged."),
-    "Arabic": ("Peace upon you, my friend:", "May your day be bright."),
-    "Turkish": ("One thing I wonder about:", "What would you say?"),
-    "Finnish": ("Well:", "That is all."),
-    "Korean": ("With respect:", "I bow and wait."),
-    "Polish": ("Good day:", "Cheers, mate."),
-    "German": ("A precise question:", "Answer exactly."),
-    "Russian": ("So:", "Yes?"),
-    "Indonesian": ("May I ask:", "Take it easy."),
-    "Vietnamese": ("Dear assistant:", "Many kind regards."),
-    "Hindi": ("Kindly do the needful:", "Revert soon."),
-    "Swahili": ("Hello there:", "No hurry, no worry."),
-    "Spanish": ("Hey, listen:", "What do you think, friend?"),
-    "Hebrew": ("Say:", "Nu?"),
+    language: (f"As they ask in {language}:", f"{language} thanks you.") for language in LANGUAGES
 }
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from answer_server import VARIANCES, answer_server
 from command_runs import Program, run_program
-from lm_eval.tasks import TaskManager
 from lm_eval_runs import Evaluation, LmEval
-from places import ROOT
 from servers import ChatServer
 from warm_client import KILLED
 
@@ -22,6 +20,7 @@ from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.sensitivity.world_model_tasks import (
     WORLD_MODEL_METRICS,
     estimate,
+    own_question_records,
     score_responses,
 )
 from pragworld_tasks.tiny import tiny_folder
@@ -56,21 +55,15 @@ def over_http(server: ChatServer, wordings: str, output: Path, *more: str) -> Ev
 
 
 @pytest.fixture(scope="module")
-def wordings(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file of 8 paraphrases."""
-    return write_wordings(tmp_path_factory.mktemp("wordings") / "wordings.jsonl", 8)
-
-
-@pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `known`."""
     return tmp_path_factory.mktemp("known")
 
 
 @pytest.fixture(scope="module")
-def known(server: ChatServer, wordings: str, output: Path) -> Evaluation:
+def known(server: ChatServer, folder: Path) -> Evaluation:
     """An evaluation of 3 intents, 8 paraphrases and 50 responses."""
-    return over_http(server, wordings, output)
+    return over_http(server, write_wordings(folder / "wordings.jsonl", 8), folder)
 
 
 def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> None:
@@ -116,11 +109,11 @@ def test_known_components_come_back_in_lm_evals_table_and_from_decompose(
 
 
 def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
-    known: Evaluation, server: ChatServer, wordings: str, output: Path, tmp_path: Path
+    known: Evaluation, server: ChatServer, folder: Path, tmp_path: Path
 ) -> None:
-    asked = len(server.bodies)
+    asked, wordings = len(server.bodies), str(folder / "wordings.jsonl")
     assert asked == 24 * 50
-    (journal,) = output.glob("responses-*.journal")
+    (journal,) = folder.glob("responses-*.journal")
     shutil.copy(journal, tmp_path)
     again = over_http(server, wordings, tmp_path)
     assert len(server.bodies) == asked
@@ -196,12 +189,8 @@ def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
 
 def test_a_question_of_ones_own(tmp_path: Path) -> None:
     mine = write_wordings(tmp_path / "mine.jsonl", 4)
-    metadata = {"paraphrases": mine, "values": [5, 60], "unit": "hour"}
-    folder = str(ROOT / "task_configs")
-    manager = TaskManager(include_path=folder, include_defaults=False, metadata=metadata)
-    task = manager.load(["world_model_own"])["tasks"]["world_model_own"]
-    asked = list(task.eval_docs)
+    asked = own_question_records({"paraphrases": mine, "values": [5, 60], "unit": "hour"})
     assert [one["value"] for one in asked] == ["5", "60"] * 4
     assert {one["question"] for one in asked} == {"mine"}
-    items = [task.process_results(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
+    items = [score_responses(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
     assert {item.values for _, item in items} == {(1.5, 2.0)}

@@ -8,11 +8,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from test_decompose import write_samples
 
 from pragworld_tasks.sensitivity.figures import draw_figures
-from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.report import SensitivityReport, decompose_samples
-from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
+from pragworld_tasks.sensitivity.samples import ModelSamples, read_samples
 
 
 @pytest.fixture
@@ -29,17 +29,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     return figures
 
 
-def sampled(question: str, seed: int = 0, purpose: float = 10, wording: float = 3) -> ModelSamples:
-    """Return responses with these effects."""
-    generator = np.random.default_rng(seed)
-    prompts = []
-    for intent, slot in enumerate(questions()[question].values):
-        for paraphrase in range(6):
-            mean = 50 + purpose * intent + wording * generator.normal()
-            values = generator.normal(mean, 8, 30).tolist()
-            prompts.append(SampledPrompt(intent, paraphrase, slot, tuple(values), copied=False))
-    texts = tuple(tuple(map(str, prompt.values)) for prompt in prompts)
-    return ModelSamples(Path(question), "a model", question, "unit", tuple(prompts), texts)
+def sampled(folder: Path, question: str, seed: int = 0, readable: float = 1.0) -> ModelSamples:
+    return read_samples([write_samples(folder / "a model", question, seed, readable=readable)])[0]
 
 
 def draw(tmp_path: Path, *samples: ModelSamples) -> SensitivityReport:
@@ -57,11 +48,10 @@ def ends(line: Line2D) -> list[float]:
 
 
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
-    unreadable = sampled("travel_commute")
     samples = [
-        replace(sampled("travel_commute"), model="a$b"),
-        replace(unreadable.with_values({}), model="none"),
-        replace(sampled("travel_miami"), question="/../../evil"),
+        replace(sampled(tmp_path, "travel_commute"), model="a$b"),
+        replace(sampled(tmp_path, "travel_commute", readable=0.0), model="none"),
+        replace(sampled(tmp_path, "travel_miami"), question="/../../evil"),
     ]
     report = decompose_samples(samples, draws=20)
     first, again = (draw_figures(report, samples, tmp_path / name, ".svg") for name in "ab")
@@ -76,7 +66,7 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
 def test_densities_show_the_responses_to_each_paraphrase(
     drawn: dict[str, Figure], tmp_path: Path
 ) -> None:
-    samples = sampled("travel_commute")
+    samples = sampled(tmp_path, "travel_commute")
     draw(tmp_path, samples)
     figure = drawn["densities"]
     for intent, axes in enumerate(figure.axes):
@@ -95,7 +85,9 @@ def test_densities_show_the_responses_to_each_paraphrase(
 
 
 def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    report = draw(tmp_path, sampled("travel_commute"), sampled("travel_miami", seed=1))
+    report = draw(
+        tmp_path, sampled(tmp_path, "travel_commute"), sampled(tmp_path, "travel_miami", seed=1)
+    )
     (axes,), (domain,) = drawn["shares"].axes, report.domains
     label = "95% intervals: PS above, AS in the middle, MU below"
     purpose, articulation, chance = (domain.published[name] for name in ("ps", "as", "mu"))
@@ -111,12 +103,8 @@ def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None
 
 
 def test_domains_without_a_question_are_marked(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    unreadable = sampled("finance_car")
-    draw(
-        tmp_path,
-        *(sampled("travel_commute"), sampled("finance_tax")),
-        unreadable.with_values({}),
-    )
+    readable = {"travel_commute": 1.0, "finance_tax": 1.0, "finance_car": 0.0}
+    draw(tmp_path, *(sampled(tmp_path, name, readable=share) for name, share in readable.items()))
     for name in ("shares", "mvs"):
         labels = {
             axes.get_title(loc="left"): [label.get_text() for label in axes.get_yticklabels()]

@@ -71,6 +71,14 @@ PARAPHRASE = f"paraphrase {LLM} --prompt travel_miami --out runs"
         (f"{COLLECT} --seed -1", "--seed -1: must be at least 0"),
         (f"{COLLECT} --model none", r"lm_eval failed with ValueError \(Attempted to load model 'n"),
         (f"""{COLLECT} --metadata '{{"paraphrases": "none.jsonl"}}'""", "none.jsonl: No such file"),
+        (
+            f"""{COLLECT} --metadata '{{"paraphrases": "slots.jsonl"}}'""",
+            "row 0: must hold {distance",
+        ),
+        (
+            "paraphrase --prompt {a} --check keys.jsonl",
+            r"row 0 \(line 1\): not a paraphrase; each ",
+        ),
         ("paraphrase --prompt travel_miami", "^paraphrase: needs --base-url, or --check FILE$"),
         (f"{PARAPHRASE} --prompt 'How are you?'", r"^prompt 'How are you\?': has 0 slots; write o"),
         (f"{PARAPHRASE} --prompt 'From {{a}}  on?'", "line breaks or stray spaces; correct that$"),
@@ -84,6 +92,8 @@ def test_commands(command: str, line: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     path = write_samples(Path("model"), "travel_commute")
     change(path, lambda one: one["doc"].update(unit="hour"))  # the prompt asks for minutes
+    Path("keys.jsonl").write_text('{"txt": "From {a}?"}')
+    Path("slots.jsonl").write_text('{"text": "From {{distance_km}}?"}')
     with refused(line):
         main(shlex.split(command.replace("SAMPLES", str(path))))
     assert not Path("runs").exists()

@@ -1,8 +1,6 @@
 """The fifteen questions, their shipped paraphrases, and the check of a set of paraphrases."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -12,8 +10,6 @@ from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions, 
 from pragworld_tasks.sensitivity.paraphrases import (
     find_fault,
     list_faults,
-    read_paraphrases,
-    read_paraphrases_of,
     shipped_paraphrases,
 )
 from pragworld_tasks.sensitivity.world_model_tasks import prompt_records
@@ -72,16 +68,6 @@ def test_faults_of_a_paraphrase(paraphrase: str, expected: str | None) -> None:
     assert find_fault(PROMPT, paraphrase) == expected
 
 
-def test_near_duplicates_have_most_words_in_the_same_order() -> None:
-    first = "How long does it take to fly from {city} to Miami?"
-    again = "How long does it really take to fly from {city} to Miami?"
-    other = "By plane to Miami: what is the time needed if {city} is home?"
-    assert list_faults(first, [other]) == []
-    assert list_faults(first, [other, again]) == [
-        f"0 and 2: 96% of the words are the same: {again}"
-    ]
-
-
 def test_braces_that_hold_no_slot_are_text() -> None:
     prompt = 'How far is {town}? Reply with JSON as {"km": {{number}}}, and {} if unknown.'
     assert slot_of(prompt) == "{town}"
@@ -100,15 +86,3 @@ def test_braces_that_hold_no_slot_are_text() -> None:
     assert record["prompt"] == (
         'How far is Oslo? Reply with JSON as {"km": {number}}, and {} if unknown.'
     )
-
-
-def test_files_of_paraphrases(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
-    assert read_paraphrases(path) == ["From {city}?", "{town}"]
-    path.write_text(json.dumps({"text": "From {{city}}?"}))
-    with pytest.raises(InputError, match=re.escape("row 0: must hold {city} exactly once")):
-        read_paraphrases_of("I live in {city}.", path)
-    path.write_text('{"txt": "From {city}?"}')
-    with pytest.raises(InputError, match=re.escape("row 0 (line 1): not a paraphrase")):
-        read_paraphrases(path)
