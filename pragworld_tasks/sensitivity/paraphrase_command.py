@@ -74,7 +74,6 @@ def _paraphrase(options: argparse.Namespace) -> None:
             raise InputError(f"paraphrase: needs --{name.replace('_', '-')}, or --check FILE")
     at_least(options, number=1, concurrency=1)
     check_output(options.out, options.overwrite)
-    endpoint, judge = Endpoint(options.base_url, options.model, options.concurrency), options.judge
-    paraphrase(
-        prompt, endpoint, judge or options.model, options.out, options.number, options.embeddings
-    )
+    endpoint = Endpoint(options.base_url, options.model, options.concurrency)
+    judge = options.judge or options.model
+    paraphrase(prompt, endpoint, judge, options.out, options.number, options.embeddings)

@@ -93,13 +93,12 @@ class SensitivityReport(BaseModel):
 
     def tasks_of(self, model: str, domain: str) -> list[TaskReport]:
         """Return a model's questions of a domain."""
-        tasks = [task for task in self.tasks if task.model == model]
-        return [task for task in tasks if domain_of(task.question) == domain]
+        wanted = (model, domain)
+        return [task for task in self.tasks if (task.model, domain_of(task.question)) == wanted]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
-        content: dict[str, Any] = json.loads(self.model_dump_json(by_alias=True))
-        return content
+        return dict(json.loads(self.model_dump_json(by_alias=True)))
 
     def to_text(self) -> str:
         """Return Markdown tables of each model, and the notes."""

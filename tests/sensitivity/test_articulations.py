@@ -1,6 +1,5 @@
 """PragWorld under rewording: the ten wordings, the metrics, and the task through lm_eval."""
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -19,8 +18,9 @@ from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.metrics import Floats
-from pragworld_tasks.evaluation.task_metrics import NotAvailable, to_records
+from pragworld_tasks.evaluation.task_metrics import NotAvailable
 from pragworld_tasks.sensitivity.articulations import (
+    ARTICULATION_METRICS,
     WORDINGS,
     Worded,
     articulation_share,
@@ -30,11 +30,11 @@ from pragworld_tasks.sensitivity.articulations import (
 from pragworld_tasks.tiny import tiny_folder
 
 
-def aggregated(name: str, items: Sequence[Worded]) -> float | NotAvailable:
-    return articulation_share([(name, item) for item in items])
-
-
-METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
+def aggregated(items: Sequence[Worded]) -> dict[str, float | NotAvailable]:
+    """The metrics by name, in their order."""
+    return {
+        name: articulation_share([(name, item) for item in items]) for name in ARTICULATION_METRICS
+    }
 
 
 def items(yes: Sequence[Floats], gold: Sequence[Sequence[bool]]) -> list[Worded]:
@@ -56,30 +56,25 @@ def by_definition(found: Sequence[Worded]) -> dict[str, float]:
     groups: dict[int, dict[int, list[Worded]]] = {}
     for item in found:
         groups.setdefault(item.group, {}).setdefault(item.row, []).append(item)
-    purpose = articulation = chance = total = 0.0
+    purpose = articulation = chance = 0.0
     for group in groups.values():
         of_document = [fmean(item.yes for item in one) for one in group.values()]
         given_document = fmean(map(entropy, of_document))
         given_prompt = fmean(entropy(item.yes) for one in group.values() for item in one)
-        whole = entropy(fmean(of_document))
-        purpose += whole - given_document
+        purpose += entropy(fmean(of_document)) - given_document
         articulation += given_document - given_prompt
         chance += given_prompt
-        total += whole
-    right = [
-        fmean(item.right for item in found if item.wording == wording)
-        for wording in range(WORDINGS)
-    ]
-    robust = [
-        all(item.right for one in group.values() for item in one) for group in groups.values()
-    ]
+    total = purpose + articulation + chance
+    wordings = [[item.right for item in found if item.wording == n] for n in range(WORDINGS)]
+    wrong = {item.group for item in found if not item.right}
     return {
         "ps": purpose / total,
         "as": articulation / total,
         "mu": chance / total,
-        "acc": fmean(right),
-        "acc_worst_wording": min(right),
-        "robust_acc": fmean(robust),
+        "mvs": purpose / (purpose + articulation),
+        "acc": fmean(item.right for item in found),
+        "acc_worst_wording": min(map(fmean, wordings)),
+        "robust_acc": 1 - len(wrong) / len(groups),
     }
 
 
@@ -138,11 +133,11 @@ def test_every_released_and_generated_question_can_be_worded_so(
 def test_models_that_toss_a_coin_or_know_or_go_by_wording() -> None:
     gold = [[True, False]] * 3
     coin = items([np.full((2, WORDINGS), 0.5)] * 3, gold)
-    assert [aggregated(name, coin) for name in ("ps", "as", "mu", "mvs")] == [0, 0, 1, "N/A"]
+    assert [*aggregated(coin).values()][:4] == [0, 0, 1, "N/A"]
     knowing = items([np.repeat([[1.0], [0.0]], WORDINGS, axis=1)] * 3, gold)
-    assert [aggregated(name, knowing) for name in METRICS] == [1, 0, 0, 1, 1, 1, 1]
+    assert [*aggregated(knowing).values()] == [1, 0, 0, 1, 1, 1, 1]
     by_wording = items([np.tile(np.arange(WORDINGS) % 2, (2, 1)).astype(float)] * 3, gold)
-    assert [aggregated(name, by_wording) for name in METRICS] == [0, 1, 0, 0, 0.5, 0.5, 0]
+    assert [*aggregated(by_wording).values()] == [0, 1, 0, 0, 0.5, 0.5, 0]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5))
@@ -154,11 +149,7 @@ def test_the_metrics_are_those_of_the_definitions(seed: int, groups: int) -> Non
     found = items(yes, gold)
     generator.shuffle(found)
     expected = by_definition(found)
-    assert {name: aggregated(name, found) for name in expected} == pytest.approx(expected, abs=1e-9)
-    assert aggregated("mvs", found) == pytest.approx(
-        expected["ps"] / (expected["ps"] + expected["as"]), abs=1e-9
-    )
-    assert expected["ps"] + expected["as"] + expected["mu"] == pytest.approx(1)
+    assert aggregated(found) == pytest.approx(expected, abs=1e-9)
 
 
 def test_groups_that_lack_something_do_not_count() -> None:
@@ -166,9 +157,7 @@ def test_groups_that_lack_something_do_not_count() -> None:
     whole = items([yes], [[True, False]])
     others = items([yes, 1 - yes], [[True, False]] * 2)
     lacking = [item for item in others if item.group == 1 and (item.row, item.wording) != (1, 3)]
-    assert aggregated("acc", whole + lacking) == 1
-    assert aggregated("acc", lacking) == "N/A"
-    assert aggregated("acc", others) == 0.5
+    assert [aggregated(one)["acc"] for one in (whole + lacking, lacking, others)] == [1, "N/A", 0.5]
 
 
 def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
@@ -178,20 +167,17 @@ def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
         *("--metadata", '{"groups": 2, "seed": 5}'),
     )
     assert evaluation.returncode == 0, evaluation.log
-    made = to_records(list(documents(generate(GeneratorSettings(groups=2, seed=5, split="test")))))
-    samples = evaluation.samples("pragworld_generated_articulation")
-    assert len(samples) == WORDINGS * len(made)
-    found = []
-    for record, sample in zip(
-        itertools.chain.from_iterable([one] * WORDINGS for one in made), samples, strict=True
-    ):
-        assert sample["doc"]["question"] == record["question"]
+    made = list(documents(generate(GeneratorSettings(groups=2, seed=5, split="test"))))
+    asked = [document for document in made for _ in range(WORDINGS)]
+    samples, found = evaluation.samples("pragworld_generated_articulation"), []
+    for document, sample in zip(asked, samples, strict=True):
+        assert sample["doc"]["question"] == document.question
         yes, no = (math.exp(float(one[0][0])) for one in sample["resps"])
-        right = (yes > no) == (record["answer"] == "yes")
+        right = (yes > no) == (document.answer == "yes")
         wording = sample["doc"]["wording"]
-        found.append(Worded(record["group"], 0, record["row"], wording, yes / (yes + no), right))
+        found.append(Worded(document.group, 0, document.row, wording, yes / (yes + no), right))
     expected = by_definition(found)
     shown = evaluation.metrics("pragworld_generated_articulation")
     assert {name: shown[name] for name in expected} == pytest.approx(expected, abs=1e-6)
     assert 0 < shown["as"] < 1  # else this test would show little
-    assert all(isinstance(shown[f"{name}_stderr"], float) for name in METRICS)
+    assert all(isinstance(shown[f"{name}_stderr"], float) for name in ARTICULATION_METRICS)

@@ -15,12 +15,7 @@ from pragworld_tasks.chat import Endpoint, UnansweredError
 from pragworld_tasks.cli import main
 from pragworld_tasks.sensitivity.components import cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.extraction import extract, read_extracted
-from pragworld_tasks.sensitivity.open_questions import (
-    QUESTION_DOMAINS,
-    domain_of,
-    questions,
-    slot_of,
-)
+from pragworld_tasks.sensitivity.open_questions import questions, slot_of
 from pragworld_tasks.sensitivity.report import (
     SensitivityReport,
     decompose_samples,
@@ -62,12 +57,11 @@ def write_samples(
     return path
 
 
-def change(path: Path, *changes: Callable[[dict[str, Any]], None]) -> Path:
+def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
     """Change every line of a samples file."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
-        for apply in changes:
-            apply(line)
+        apply(line)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -127,9 +121,7 @@ def test_each_mean_is_over_the_questions_in_which_it_is_defined(tmp_path: Path) 
         write_samples(tmp_path / "model", "travel_sydney", seed=2, readable=1.0, effect=0.0),
         write_samples(tmp_path / "other", "travel_miami", seed=3),
     )
-    text = report.to_text()
-    defined = [task for task in report.tasks[:3] if task.question != "travel_sydney"]
-    (without,) = (task for task in report.tasks if task.question == "travel_sydney")
+    *defined, without = report.tasks[:3]
     assert math.isnan(without.unbiased["mvs"].value)
     domain, other = report.domains
     for estimator in ("published", "unbiased"):
@@ -142,7 +134,7 @@ def test_each_mean_is_over_the_questions_in_which_it_is_defined(tmp_path: Path) 
             assert mean.standard_error == pytest.approx(error)
     assert domain.notes == ["mvs (unbiased) without travel_sydney"]
     assert domain.floor == pytest.approx(np.mean([task.floor for task in report.tasks[:3]]))
-    assert text.count("model, mean of travel: mvs (unbiased) without travel_sydney") == 1
+    assert "model, mean of travel: mvs (unbiased) without travel_sydney" in report.to_text()
     (task,) = report.tasks_of("other", "travel")
     assert (other.questions, other.published["ps"].value) == (1, task.published["ps"].value)
 
@@ -174,13 +166,6 @@ def test_undefined_shares_are_left_out_and_explained(tmp_path: Path) -> None:
     assert "nan" not in text
     (miami,) = (task for task in report.to_json()["tasks"] if task["question"] == "travel_miami")
     assert miami["published"]["ps"]["low"] is miami["published"]["as"]["value"] is None
-
-
-def test_every_question_has_a_domain() -> None:
-    assert [domain_of(name) for name in questions()] == [
-        domain for domain in QUESTION_DOMAINS for _ in range(3)
-    ]
-    assert domain_of("mine") == domain_of("my_own") == "own"
 
 
 def test_reports_are_read_as_they_were_written_and_joined(tmp_path: Path) -> None:

@@ -45,7 +45,6 @@ Answer = tuple[float, int, int]  # value, paraphrase, intent
 NESTED, CROSSED = True, False
 LITTLE = 1e-6  # where unbiased parts add up to less, of what is published, shares are rounding
 
-
 READABLE = st.integers(-30, 30).map(lambda tenths: tenths / 10)
 
 
@@ -54,15 +53,9 @@ def answers(
     draw: st.DrawFn, least: int = 1, values: st.SearchStrategy[float] = READABLE
 ) -> list[Answer]:
     """Draw a few answers with gaps; paraphrases are nested in intents or shared by them."""
-    drawn = draw(
-        st.lists(
-            st.tuples(values, st.integers(0, 3), st.integers(0, 2)), min_size=least, max_size=40
-        )
-    )
-    nested = draw(st.booleans())
-    return [
-        (value, paraphrase + 10 * intent * nested, intent) for value, paraphrase, intent in drawn
-    ]
+    one = st.tuples(values, st.integers(0, 3), st.integers(0, 2))
+    drawn, nested = draw(st.lists(one, min_size=least, max_size=40)), draw(st.booleans())
+    return [(value, paraphrase + 10 * i * nested, i) for value, paraphrase, i in drawn]
 
 
 def nest_answers(given: list[Answer]) -> Responses:
@@ -146,10 +139,10 @@ TRUTH = {
 }
 
 
-def simulated(count: Ints, common: float, own: float = OWN, seed: int = 0) -> Cells:
+def simulated(count: Ints, common: float) -> Cells:
     """Simulate sets with these numbers of responses: [sets, paraphrases, intents]."""
-    generator = np.random.default_rng(seed)
-    prompts = OF_INTENTS + own * generator.normal(size=(SETS, *count.shape))
+    generator = np.random.default_rng(0)
+    prompts = OF_INTENTS + OWN * generator.normal(size=(SETS, *count.shape))
     prompts += common * generator.normal(size=(SETS, len(count), 1))
     values = generator.normal(prompts[..., None], CHANCE, size=(*prompts.shape, count.max()))
     there = np.arange(count.max()) < count[..., None]
@@ -164,9 +157,6 @@ def in_blocks(*of_intents: list[int]) -> Ints:
     return np.asarray(block_diag(*(np.transpose([counts]) for counts in of_intents)))
 
 
-RAGGED = np.random.default_rng(4).integers(0, 6, size=(9, 3))
-
-
 @pytest.mark.parametrize(
     ("count", "nested"),
     [
@@ -174,7 +164,7 @@ RAGGED = np.random.default_rng(4).integers(0, 6, size=(9, 3))
         (in_blocks([5, 5, 4], [3], [4, 2, 6, 5]), NESTED),  # an intent with one paraphrase
         (in_blocks([5, 5, 4], [1, 1, 1, 1], [4, 2, 6, 5]), NESTED),  # with one response a prompt
         (np.full((6, 3), 5), CROSSED),
-        (RAGGED, CROSSED),  # some prompts are missing
+        (np.random.default_rng(4).integers(0, 6, size=(9, 3)), CROSSED),  # some are missing
     ],
 )
 def test_unbiased_parts_are_right_on_average(count: Ints, nested: bool) -> None:
@@ -206,9 +196,9 @@ def test_certain_and_equal_answers_have_no_entropy() -> None:
 # Draws --------------------------------------------------------------------------------------------
 
 
-def ragged_responses(seed: int = 8) -> Responses:
+def ragged_responses() -> Responses:
     """Return up to 8 responses to each of up to 15 prompts, a single one to one of them."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(8)
     values = generator.normal(generator.normal(size=(5, 3, 1)), 2, size=(5, 3, 8))
     values[np.arange(8) >= generator.integers(0, 9, size=(5, 3, 1))] = np.nan
     values[0, 0] = [1.5] + [np.nan] * 7
@@ -407,10 +397,10 @@ def test_any_few_answers_can_be_decomposed(given: list[Answer]) -> None:
 
 
 @settings(max_examples=20)
-@given(answers(least=0))
+@given(answers())
 def test_labels_may_be_words_and_unreadable_values_none(given: list[Answer]) -> None:
-    values, paraphrases, intents = zip(*given, strict=True) if given else ((), (), ())
-    numbered = decompose_responses(nest(values, paraphrases, intents), 5, 5, seed=3)
+    values, paraphrases, intents = zip(*given, strict=True)
+    numbered = decompose_responses(nest_answers(given), 5, 5, seed=3)
     words = [chr(97 + intent) for intent in intents]
     letters = [chr(97 + paraphrase) for paraphrase in paraphrases]
     found = decompose([*values, None], [*words, "a"], [*letters, "z"], 5, 5, seed=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from answer_server import VARIANCES, answer_server
-from command_runs import Program, run_program
+from command_runs import Program, refused, run_program
 from lm_eval_runs import Evaluation, LmEval
 from servers import ChatServer
 from warm_client import KILLED
@@ -121,6 +121,9 @@ def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
     assert b"auth_token" not in journal.read_bytes()
     over_http(server, wordings, tmp_path, "--limit", "3", "--gen_kwargs", "temperature=0.5")
     assert len(server.bodies) == asked + 3 * 50
+    *_, limited = sorted(tmp_path.rglob("samples_*.jsonl"))
+    with refused("run with --limit 3; pass a whole run"):
+        main(["decompose", str(limited)])
 
 
 def lines(output: Path) -> list[bytes]:
@@ -153,13 +156,9 @@ def test_a_killed_run_resumes_with_the_same_responses(tmp_path: Path) -> None:
     process = run_program("pragworld-tasks", *options, killed)
     assert lines(killed)[: len(before)] == before
     assert lines(killed) == lines(whole)
-    whole_samples, samples = (
-        [sample["resps"][0] for sample in Evaluation(process, folder).samples(TASK)]
-        for folder in (whole, killed)
-    )
-    assert samples == whole_samples
-    assert [len(responses) for responses in samples] == [50] * 6
-    assert len({text for responses in samples for text in responses}) > 100
+    expected, found = (Evaluation(process, folder).samples(TASK) for folder in (whole, killed))
+    assert found == expected
+    assert len({text for sample in found for text in sample["resps"][0]}) > 100
 
 
 def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -189,7 +188,7 @@ def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
 
 def test_a_question_of_ones_own(tmp_path: Path) -> None:
     mine = write_wordings(tmp_path / "mine.jsonl", 4)
-    asked = own_question_records({"paraphrases": mine, "values": [5, 60], "unit": "hour"})
+    asked = own_question_records(paraphrases=mine, values=[5, 60], unit="hour")
     assert [one["value"] for one in asked] == ["5", "60"] * 4
     assert {one["question"] for one in asked} == {"mine"}
     items = [score_responses(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]

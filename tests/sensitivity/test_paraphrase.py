@@ -32,7 +32,6 @@ from pragworld_tasks.sensitivity.paraphrasing import (
 )
 
 MIAMI = questions()["travel_miami"]
-NUMBER = 2
 TRANSLATOR = (
     r"You are a professional translator\. Translate the user text to \w+\. Return \*only\* the "
     "translation\u2014no commentary\\.\n\nReply with one JSON object"
@@ -70,7 +69,7 @@ def test_a_run_and_its_resumption(
             [
                 *("paraphrase", "--base-url", server.url, "--model", "small", "--judge", "large"),
                 *("--prompt", MIAMI.name, "--out", str(out), "--embeddings", str(embeddings)),
-                *("--number", str(NUMBER), *more),
+                *("--number", "2", *more),
             ]
         )
 
@@ -87,14 +86,13 @@ def test_a_run_and_its_resumption(
             assert user.startswith(f"First prompt:\n{MIAMI.prompt}\n\nSecond prompt:\n")
             assert body["temperature"] == 0
     chosen = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(chosen) == NUMBER
+    assert len(chosen) == 2
     for wording in chosen:
         assert find_fault(MIAMI.prompt, wording["text"]) is None
         source = re.fullmatch(r"translation: (\w+), (\w+); model small", wording["source"])
         assert source
         first, second = source.groups()
         assert wording["text"] == f"{ADDED[first][0]} {MIAMI.prompt} {ADDED[second][1]}"
-        assert {first, second} & set(DISTANT)
         # The languages with quirks, and those that the judge rejects.
         assert not {first, second} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
     printed = capsys.readouterr().out
@@ -124,9 +122,7 @@ def test_a_chain_goes_through_two_languages_one_of_them_distant() -> None:
     found = Counter(map(language_chain, range(7800)))
     assert len(found) == 15 * 14 - 12 * 11
     assert min(found.values()) > 50  # of 100 expected
-    for first, second in found:
-        assert first != second
-        assert {first, second} & set(DISTANT)
+    assert all({*chain} & {*DISTANT} for chain in found)
     assert [language_chain(number)[1] for number in range(3)] == ["German", "Hindi", "Swahili"]
 
 
@@ -213,11 +209,11 @@ def test_farthest_first_against_brute_force(vectors: Any, number: int) -> None:
 
 def test_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.jsonl"
-    check = ["paraphrase", "--check", str(path), "--prompt"]
+    prompt = "How far is {town} from here, friend?"
     texts = ["How far is it?", "How far is {town} from here?", "Is {town} 5 miles off?"]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     with pytest.raises(SystemExit) as ended:
-        main([*check, "How far is {town} from here, friend?"])
+        main(["paraphrase", "--check", str(path), "--prompt", prompt])
     assert ended.value.code == 1
     assert capsys.readouterr().out.splitlines() == [
         "1: not exactly one {town}: How far is it?",
@@ -225,8 +221,3 @@ def test_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         "0 and 2: 92% of the words are the same: How far is {town} from here?",
         "3 paraphrases, 3 faults",
     ]
-    path.write_text(json.dumps({"text": "To Miami from {city}: how many hours by air?"}))
-    with pytest.raises(SystemExit) as ended:
-        main([*check, MIAMI.name])
-    assert not ended.value.code
-    assert capsys.readouterr().out == "1 paraphrases, 0 faults\n"

@@ -29,14 +29,16 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     return figures
 
 
-def sampled(folder: Path, question: str, seed: int = 0, readable: float = 1.0) -> ModelSamples:
-    return read_samples([write_samples(folder / "a model", question, seed, readable=readable)])[0]
+def sampled(folder: Path, question: str, readable: float = 1.0) -> ModelSamples:
+    return read_samples([write_samples(folder / "a model", question, readable=readable)])[0]
 
 
-def draw(tmp_path: Path, *samples: ModelSamples) -> SensitivityReport:
+def draw(folder: Path, **readable: float) -> tuple[SensitivityReport, list[ModelSamples]]:
+    """Draw responses to questions, of which a share is readable."""
+    samples = [sampled(folder, question, share) for question, share in readable.items()]
     report = decompose_samples(samples, draws=50)
-    draw_figures(report, samples, tmp_path)
-    return report
+    draw_figures(report, samples, folder)
+    return report, samples
 
 
 def lines(axes: Axes, label: str) -> list[Line2D]:
@@ -50,7 +52,7 @@ def ends(line: Line2D) -> list[float]:
 def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     samples = [
         replace(sampled(tmp_path, "travel_commute"), model="a$b"),
-        replace(sampled(tmp_path, "travel_commute", readable=0.0), model="none"),
+        replace(sampled(tmp_path, "travel_commute", 0.0), model="none"),
         replace(sampled(tmp_path, "travel_miami"), question="/../../evil"),
     ]
     report = decompose_samples(samples, draws=20)
@@ -66,8 +68,7 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
 def test_densities_show_the_responses_to_each_paraphrase(
     drawn: dict[str, Figure], tmp_path: Path
 ) -> None:
-    samples = sampled(tmp_path, "travel_commute")
-    draw(tmp_path, samples)
+    _, (samples,) = draw(tmp_path, travel_commute=1.0)
     figure = drawn["densities"]
     for intent, axes in enumerate(figure.axes):
         means = [np.mean(one.values) for one in samples.prompts if one.intent == intent]  # type: ignore[arg-type]
@@ -85,9 +86,7 @@ def test_densities_show_the_responses_to_each_paraphrase(
 
 
 def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    report = draw(
-        tmp_path, sampled(tmp_path, "travel_commute"), sampled(tmp_path, "travel_miami", seed=1)
-    )
+    report, _ = draw(tmp_path, travel_commute=1.0, travel_miami=0.5)
     (axes,), (domain,) = drawn["shares"].axes, report.domains
     label = "95% intervals: PS above, AS in the middle, MU below"
     purpose, articulation, chance = (domain.published[name] for name in ("ps", "as", "mu"))
@@ -103,8 +102,7 @@ def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None
 
 
 def test_domains_without_a_question_are_marked(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    readable = {"travel_commute": 1.0, "finance_tax": 1.0, "finance_car": 0.0}
-    draw(tmp_path, *(sampled(tmp_path, name, readable=share) for name, share in readable.items()))
+    draw(tmp_path, travel_commute=1.0, finance_tax=1.0, finance_car=0.0)
     for name in ("shares", "mvs"):
         labels = {
             axes.get_title(loc="left"): [label.get_text() for label in axes.get_yticklabels()]

@@ -6,7 +6,7 @@ import pytest
 from places import ROOT
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions, slot_of
+from pragworld_tasks.sensitivity.open_questions import OpenQuestion, domain_of, questions, slot_of
 from pragworld_tasks.sensitivity.paraphrases import (
     find_fault,
     list_faults,
@@ -28,6 +28,7 @@ def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
     made = prompt_records(question, texts)
     assert len({one["prompt"] for one in made}) == len(made) == 150
     assert len(question.values) == 3
+    assert domain_of(name) != "own"
     for one in made:
         assert one["value"] in one["prompt"]
         assert "{" not in one["prompt"]
