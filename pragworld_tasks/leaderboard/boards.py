@@ -13,12 +13,15 @@ from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import Rank, rank_runs, tallies
+from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
+from pragworld_tasks.evaluation.metrics import Rank, rank_runs
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.runs import common_split, find_runs
-from pragworld_tasks.evaluation.scoring import ScoreReport
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 
 SIGNIFICANT = 0.05
+# Columns of a leaderboard that show a metric as the released code computes it.
+RELEASED = {f"{metric}-released": metric for metric in ("robust_acc", "acc")}
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,19 @@ class BoardRun:
     files: Sequence[Path] = ()
 
     @property
-    def documents(self) -> Sequence[Document]:
-        """The documents that were answered."""
-        return self.report.documents
-
-    @property
     def main_metric(self) -> str:
         """The metric that ranks the run: robust accuracy, or accuracy without alterations."""
         return "robust_acc" if self.report.has_alterations else "acc"
+
+    @property
+    def columns(self) -> dict[str, Share]:
+        """The metrics, with the main one by the released scoring after it if tables show that."""
+        columns = {}
+        for metric in (name for name in METRIC_TEXTS if name in self.report.metrics):
+            columns[metric] = self.report.metrics[metric]
+            if metric == self.main_metric and metric in self.report.shown_published:
+                columns[f"{metric}-released"] = self.report.published[metric]
+        return columns
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Board:
     @property
     def documents(self) -> Sequence[Document]:
         """The documents that all runs answered."""
-        return self.runs[0].documents
+        return self.runs[0].report.documents
 
     @property
     def has_alterations(self) -> bool:
@@ -82,7 +90,7 @@ class Board:
     def ranks(self) -> dict[str, Rank]:
         """The rank of each model by the main metric; readers of the labels have none."""
         metric = self.runs[0].main_metric
-        return rank_runs({run.name: tallies(run.report.run)[metric] for run in self.models})
+        return rank_runs({run.name: run.report.tallies[metric] for run in self.models})
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
@@ -154,7 +162,7 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
     for run in runs:
         board = by_data.setdefault((run.record.data.split, run.record.data.digest), [])
         board.append(run)
-        if list(run.documents) != list(board[0].documents):
+        if list(run.report.documents) != list(board[0].report.documents):
             raise InputError(
                 f"{run.name} and {board[0].name}: the same texts, but other groups, alterations or "
                 "effects; put them on boards of their own"

@@ -42,7 +42,7 @@ def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict
     files, answers = {}, submission.record.answers
     if any(answer.response is not None or answer.yes is not None for answer in answers):
         sample = partial(_sample, submission, summary["evaluation_id"])
-        samples = [*map(sample, submission.run.documents, answers)]
+        samples = [*map(sample, submission.run.report.documents, answers)]
         files[path] = "".join(json.dumps(sample) + "\n" for sample in samples).encode()
         summary["detailed_evaluation_results"] = {
             "format": "jsonl",

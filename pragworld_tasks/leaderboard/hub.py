@@ -80,33 +80,6 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
     return content.encode()
 
 
-def push_results(repository: str, content: bytes) -> str:
-    """Open a pull request with the results in a model's repository and return its address.
-
-    Raises:
-        InputError: The Hub does not answer or refuses.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    # A lost connection raises one of the bases, pages that are not JSON a ValueError.
-    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
-    try:
-        commit = HfApi().upload_file(
-            path_or_fileobj=content,
-            path_in_repo=RESULTS_PATH,
-            repo_id=repository,
-            commit_message="Add PragWorld evaluation results",
-            create_pr=True,
-        )
-    except failures as error:
-        raise InputError(
-            f"--push: the pull request to {repository} could not be opened "
-            f"({' '.join(str(error).split())}); log in with `hf auth login`"
-        ) from None
-    return commit.pr_url or commit.commit_url
-
-
 def card_with_results(path: Path, submissions: Sequence[Submission], dataset: str) -> bytes:
     """Return the model card in a file, or a new one, with the results of runs in its metadata.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment
@@ -15,10 +15,9 @@ from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.metrics import Interval, tallies
 from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import ranges
-from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
+from pragworld_tasks.leaderboard.boards import RELEASED, SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
 from pragworld_tasks.leaderboard.run_page import lm_eval_command, run_content
 from pragworld_tasks.sensitivity.report import SensitivityReport, share_text
@@ -35,8 +34,10 @@ from pragworld_tasks.web.environment import page_environment, style_of
 _TEMPLATES = "site_templates"
 _LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
 _MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
-_RELEASED = "as the released code groups documents and reads responses, for the paper's tables"
-_SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
+_RELEASED_MEANING = (
+    "as the released code groups documents and reads responses, for the paper's tables"
+)
+_SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable", *RELEASED)
 
 
 class PublishedRow(NamedTuple):
@@ -46,17 +47,6 @@ class PublishedRow(NamedTuple):
     model: str
     fine_tuned: bool
     percents: dict[str, str]
-
-
-class Column(NamedTuple):
-    """A column of a leaderboard: a metric, by our scoring or the released one."""
-
-    key: str
-    metric: str
-    label: str
-    meaning: str
-    shown: bool
-    is_released: bool
 
 
 def render_site(
@@ -77,7 +67,7 @@ def render_site(
         )
 
     splits = {board.split for board in boards}
-    tables = [(board, _columns(board), _published(board.split)) for board in boards]
+    tables = [(board, _published(board.split)) for board in boards]
     published = [_published(split) for split in FILES if split not in splits]
     yield "index.html", page("leaderboard.html", None, tables=tables, published=published)
     for board in boards:
@@ -113,26 +103,15 @@ def _environment() -> Environment:
     }
     environment.tests["nan"] = math.isnan
     environment.globals |= {
-        "labels": _LABELS,
-        "meanings": _MEANINGS,
+        "labels": _LABELS
+        | {key: f"{_LABELS[name]}, released scoring" for key, name in RELEASED.items()},
+        "meanings": _MEANINGS | dict.fromkeys(RELEASED, _RELEASED_MEANING),
+        "shown_at_first": _SHOWN_AT_FIRST,
         "alterations": ALTERATIONS,
         "significant": SIGNIFICANT,
         "version": version("pragworld"),
     }
     return environment
-
-
-def _columns(board: Board) -> list[Column]:
-    report = board.runs[0].report
-    columns = []
-    for metric in (name for name in _LABELS if name in report.metrics):
-        shown = metric in _SHOWN_AT_FIRST
-        label, meaning = _LABELS[metric], _MEANINGS[metric]
-        columns.append(Column(metric, metric, label, meaning, shown, False))
-        if metric == board.runs[0].main_metric and metric in report.shown_published:
-            key, label = f"{metric}-released", f"{label}, released scoring"
-            columns.append(Column(key, metric, label, _RELEASED, True, True))
-    return columns
 
 
 def _published(split: str) -> dict[str, Any]:
@@ -157,19 +136,15 @@ def published_rows(split: str) -> list[PublishedRow]:
 
 
 def _pairs(board: Board) -> dict[str, Any]:
-    """Return what the page of two runs shows, with all figures as text.
+    """Return what the page of two runs shows; each pair once, the better run minus the other.
 
     A split without alterations has no groups that are right as a whole: documents take their place.
     """
     metrics = list(board.runs[0].report.metrics)
     place = {run.name: number for number, run in enumerate(board.runs)}
-    pairs = {}
-    for (first, second), comparison in board.comparisons.items():
-        pairs[f"{place[first]}-{place[second]}"] = _pair(comparison, 1)
-        pairs[f"{place[second]}-{place[first]}"] = _pair(comparison, -1)
     if board.has_alterations:
         unit, numbers = "group", np.unique(board.runs[0].report.run.group).tolist()
-        right: list[Any] = [tallies(run.report.run)["robust_acc"].right for run in board.runs]
+        right: list[Any] = [run.report.tallies["robust_acc"].right for run in board.runs]
     else:
         unit, numbers = "row", [*range(len(board.documents))]
         right = [run.report.run.correct for run in board.runs]
@@ -180,7 +155,10 @@ def _pairs(board: Board) -> dict[str, Any]:
             [format_percent(run.report.metrics[name].percent) for name in metrics]
             for run in board.runs
         ],
-        "pairs": pairs,
+        "pairs": {
+            f"{place[first]}-{place[second]}": _pair(comparison)
+            for (first, second), comparison in board.comparisons.items()
+        },
         "unit": unit,
         "numbers": numbers,
         "slugs": [board.run_pages[run.name].removesuffix(".html") for run in board.runs],
@@ -188,18 +166,8 @@ def _pairs(board: Board) -> dict[str, Any]:
     }
 
 
-def _pair(comparison: Comparison, sign: Literal[1, -1]) -> dict[str, Any]:
-    """Return differences (as text and for drawing) and tests as the page's script reads them.
-
-    They are of the first run minus the second, or with the sign -1 the other way around.
-    """
-    differences = []
-    for difference in comparison.differences.values():
-        points = sign * difference.points + 0.0  # no negative zero
-        low, high = sorted(sign * end + 0.0 for end in difference.interval)
-        texts = [format_points(points), format_interval(Interval(low, high))]
-        drawn = [null_if_nan(round(end, 2)) for end in (points, low, high)]
-        differences.append([*texts, *drawn])
+def _pair(comparison: Comparison) -> dict[str, Any]:
+    """Return differences in points with the ends of their intervals, and tests."""
     tests = {
         "groups, all right or not (McNemar)": comparison.on_groups,
         "groups, by right answers (sign flip)": comparison.by_group,
@@ -208,8 +176,9 @@ def _pair(comparison: Comparison, sign: Literal[1, -1]) -> dict[str, Any]:
     return {
         "p": f"{comparison.p:.3g}",
         "differ": comparison.p < SIGNIFICANT,
-        "differences": differences,
-        "tests": [
-            [unit, *test[:2][::sign], f"{test.p:.3g}"] for unit, test in tests.items() if test
+        "differences": [
+            [null_if_nan(round(value, 2)) for value in (difference.points, *difference.interval)]
+            for difference in comparison.differences.values()
         ],
+        "tests": [[unit, *test[:2], f"{test.p:.3g}"] for unit, test in tests.items() if test],
     }

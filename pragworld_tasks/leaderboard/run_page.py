@@ -44,7 +44,7 @@ def run_content(run: BoardRun) -> dict[str, Any]:
     """Return what the template of a run needs, besides the run."""
     sure = [
         (answer.yes, document.answer)
-        for answer, document in zip(run.record.answers, run.documents, strict=True)
+        for answer, document in zip(run.record.answers, run.report.documents, strict=True)
         if answer.yes is not None
     ]
     return {
@@ -88,14 +88,16 @@ def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
     probability = np.asarray(yes, dtype=np.float64)
     is_yes = np.array([answer == "yes" for answer in gold])
     confidence = 100 * np.maximum(probability, 1 - probability)
-    right = np.where(is_yes, probability > 0.5, probability < 0.5)
-    number = np.searchsorted(_EDGES[1:-1], confidence, side="right")
-    bins = []
-    for place, (low, high) in enumerate(pairwise(_EDGES)):
-        inside = number == place
-        if inside.any():
-            mean = float(confidence[inside].mean())
-            bins.append(ConfidenceBin(low, high, int(right[inside].sum()), int(inside.sum()), mean))
+    right = np.where(is_yes, probability > 0.5, probability < 0.5).astype(int)
+    answered, correct, confident = (
+        np.histogram(confidence, _EDGES, weights=weights)[0].tolist()
+        for weights in (None, right, confidence)
+    )
+    bins = [
+        ConfidenceBin(low, high, int(correct[place]), total, confident[place] / total)
+        for place, (low, high) in enumerate(pairwise(_EDGES))
+        if (total := answered[place])
+    ]
     error = sum(abs(100 * part.right - part.total * part.confidence) for part in bins)
     brier = float(np.square(probability - is_yes).mean())
     return Calibration(bins, float(error / len(right)), brier)

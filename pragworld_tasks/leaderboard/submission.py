@@ -1,20 +1,25 @@
-"""What every submission of a run says, wherever it goes: the model, the date and the metrics."""
+"""What a submission of a run says, wherever it goes, and the files of one to our leaderboard."""
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
+from pragworld_tasks.evaluation.runs import RECORD
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.leaderboard.boards import BoardRun
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
 _CHANGED = ("hf-ablated", "steered")  # kinds of models of lm-eval that change what a model computes
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # the name of a model on the Hub
 
 
 class SubmittedMetric(NamedTuple):
@@ -86,7 +91,7 @@ def to_submissions(
         record, named = run.record, run.record.model
         check_submittable(record)
         name = model or named.adapter or named.name
-        if not is_repository(name) or (record.source == "responses" and not model):
+        if not _REPOSITORY.fullmatch(name) or (record.source == "responses" and not model):
             raise InputError(
                 f"{name}: not a name by which others find the model; pass --model DEVELOPER/MODEL"
             )
@@ -107,6 +112,24 @@ def to_submissions(
     return submissions
 
 
+def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
+    """Return the files of a submission to the leaderboard, by their names; `runs` has one run.
+
+    Raises:
+        InputError: The run has no results of lm-eval, or is not one that others can repeat.
+    """
+    run, *others = runs
+    if others:
+        raise InputError(f"{len(runs)} runs, of {run.name} first; pass the samples_*.jsonl of one")
+    check_repeatable(run.record)
+    if not run.files or run.files[0].suffix != ".jsonl":
+        raise InputError(f"{run.name}: no samples of lm-eval; pass the folder that it wrote")
+    return {
+        Path(RECORD): (json.dumps(run.record.to_json(), indent=2, allow_nan=False) + "\n").encode(),
+        **{Path(path.name): path.read_bytes() for path in run.files},
+    }
+
+
 def check_submittable(record: RunRecord) -> None:
     """Refuse a run whose figures are not a model's, or on documents that nobody else has."""
     if record.data.split == OWN:
@@ -120,18 +143,17 @@ def check_submittable(record: RunRecord) -> None:
         )
 
 
-def is_repository(name: str) -> bool:
-    """Return whether a repository on the Hub can have a name.
-
-    Examples:
-        >>> is_repository("Qwen/Qwen2.5-0.5B-Instruct"), is_repository("gpt-4o")
-        (True, False)
-    """
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils._validators import validate_repo_id
-
-    try:
-        validate_repo_id(name)
-    except HFValidationError:
-        return False
-    return "/" in name
+def check_repeatable(record: RunRecord) -> None:
+    """Refuse a record that is not of a run of lm-eval on a model that others can evaluate."""
+    check_submittable(record)
+    if record.source != "lm-eval":
+        raise InputError(
+            f"{record.model.name}: from {record.source}; pass the folder that lm_eval wrote with "
+            "--log_samples and --output_path"
+        )
+    for name in (record.model.name, record.model.adapter or ""):
+        if name.startswith("./"):
+            raise InputError(
+                f"{name}: a folder, which nobody else can evaluate; publish the model, and "
+                "evaluate it by its name on the Hub"
+            )

@@ -21,8 +21,7 @@ def add_submit(commands: Commands) -> None:
         description="Writes the results of one model as a submission to our leaderboard, as "
         "evaluation results of the Hugging Face Hub, into the metadata of a model card, or in the "
         "schema of Every Eval Ever. Metrics are always computed from the answers.",
-        example="pragworld-tasks submit results/ --to leaderboard --out submissions/me\n"
-        "pragworld-tasks submit results/ --to hub --out model --push",
+        example="pragworld-tasks submit results/ --to leaderboard --out submissions/me",
     )
     add = command.add_argument
     add("runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them")
@@ -52,23 +51,15 @@ def add_submit(commands: Commands) -> None:
         metavar="OWNER/DATASET",
         help="the Hub repository of the benchmark's dataset; default: %(default)s",
     )
-    add(
-        "--push",
-        action="store_true",
-        help="hub: also open a pull request in the model's repository; log in with `hf auth login`",
-    )
 
 
 def _submit(options: argparse.Namespace) -> None:
-    from pragworld_tasks.files import write_whole
+    from pragworld_tasks.files import check_output, write_whole
     from pragworld_tasks.leaderboard import hub
     from pragworld_tasks.leaderboard.boards import load_runs
     from pragworld_tasks.leaderboard.every_eval_ever import every_eval_ever_files
-    from pragworld_tasks.leaderboard.submission import to_submissions
-    from pragworld_tasks.leaderboard.verify import submission_files
+    from pragworld_tasks.leaderboard.submission import submission_files, to_submissions
 
-    if options.push and options.to != "hub":
-        raise InputError("--push is an option of --to hub; leave it out")
     runs = load_runs(options.runs)
     files: dict[Path, bytes] = {}
     if options.to == "leaderboard":
@@ -84,13 +75,11 @@ def _submit(options: argparse.Namespace) -> None:
         for submission in submissions:
             files |= every_eval_ever_files(submission, options.evaluator)
     written = {options.out / path: content for path, content in files.items()}
-    if not options.overwrite and (taken := [path for path in written if path.exists()]):
-        raise InputError(f"{taken[0]} exists; pass --overwrite, or another folder")
+    for path in written:
+        check_output(path, options.overwrite)
     for path, content in written.items():
         write_whole(path, content)
         print(path)
-    if options.push:
-        print(hub.push_results(submissions[0].model, *files.values()))
 
 
 def add_verify(commands: Commands) -> None:

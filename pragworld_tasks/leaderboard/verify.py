@@ -27,7 +27,7 @@ from pragworld_tasks.evaluation.runs import RECORD, loaded_model, task_and_date
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
 from pragworld_tasks.leaderboard.boards import BoardRun
-from pragworld_tasks.leaderboard.submission import check_submittable
+from pragworld_tasks.leaderboard.submission import check_repeatable
 from pragworld_tasks.link import task_folder, task_names
 
 _MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
@@ -50,24 +50,6 @@ class _Sample(LoggedSample):
     arguments: dict[str, _Request]
 
 
-def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
-    """Return the files of a submission to the leaderboard, by their names; `runs` has one run.
-
-    Raises:
-        InputError: The run has no results of lm-eval, or is not one that others can repeat.
-    """
-    run, *others = runs
-    if others:
-        raise InputError(f"{len(runs)} runs, of {run.name} first; pass the samples_*.jsonl of one")
-    _check_repeatable(run.record)
-    if not run.files or run.files[0].suffix != ".jsonl":
-        raise InputError(f"{run.name}: no samples of lm-eval; pass the folder that it wrote")
-    return {
-        Path(RECORD): (json.dumps(run.record.to_json(), indent=2, allow_nan=False) + "\n").encode(),
-        **{Path(path.name): path.read_bytes() for path in run.files},
-    }
-
-
 def verify(folder: Path) -> BoardRun:
     """Check the submission in a folder and return its run.
 
@@ -81,7 +63,7 @@ def verify(folder: Path) -> BoardRun:
             "write it with `pragworld-tasks submit --to leaderboard`"
         )
     (record,) = read_run_records(path).values()
-    _check_repeatable(record)
+    check_repeatable(record)
     data = record.data
     generator = data.generator and generator_settings(data.split, data.generator)
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
@@ -96,22 +78,6 @@ def verify(folder: Path) -> BoardRun:
         raise InputError(f"{path}: {first}; write it again with `pragworld-tasks submit`")
     _check_samples(record, documents, samples[0])
     return BoardRun(record.model.name, record, report, samples)
-
-
-def _check_repeatable(record: RunRecord) -> None:
-    """Refuse a record that is not of a run of lm-eval on a model that others can evaluate."""
-    check_submittable(record)
-    if record.source != "lm-eval":
-        raise InputError(
-            f"{record.model.name}: from {record.source}; pass the folder that lm_eval wrote with "
-            "--log_samples and --output_path"
-        )
-    for name in (record.model.name, record.model.adapter or ""):
-        if name.startswith("./"):
-            raise InputError(
-                f"{name}: a folder, which nobody else can evaluate; publish the model, and "
-                "evaluate it by its name on the Hub"
-            )
 
 
 def _differences(recorded: Any, computed: Any, place: str = "") -> Iterator[str]:

@@ -8,7 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -99,30 +99,24 @@ def test_every_figure_of_a_run_is_that_of_score(board: Board, site: Path) -> Non
 def test_every_comparison_of_two_runs_is_that_of_compare_scores(board: Board, site: Path) -> None:
     data = _data(_page(site / f"{board.slug}-compare.html"))
     assert data["runs"] == [run.name for run in board.runs]
-    for first, run in enumerate(board.runs):
-        assert data["percents"][first] == [
-            format_percent(share.percent) for share in run.report.metrics.values()
+    for run, percents in zip(board.runs, data["percents"], strict=True):
+        assert percents == [format_percent(share.percent) for share in run.report.metrics.values()]
+    for first, second in combinations(range(len(board.runs)), 2):
+        comparison = compare_scores(board.runs[first].report, board.runs[second].report)
+        pair = data["pairs"].pop(f"{first}-{second}")
+        assert pair["differences"] == [
+            [round(difference.points, 2), *(round(end, 2) for end in difference.interval)]
+            for difference in comparison.differences.values()
         ]
-        for second, other in enumerate(board.runs):
-            if first == second:
-                continue
-            comparison = compare_scores(run.report, other.report)
-            pair = data["pairs"][f"{first}-{second}"]
-            assert [cells[:2] for cells in pair["differences"]] == [
-                [format_points(difference.points), format_interval(difference.interval)]
-                for difference in comparison.differences.values()
-            ]
-            tests = (comparison.on_groups, comparison.by_group, comparison.on_documents)
-            assert [shown[1:] for shown in pair["tests"]] == [
-                [*test[:2], f"{test.p:.3g}"] for test in tests if test
-            ]
-            assert (pair["p"], pair["differ"]) == (f"{comparison.p:.3g}", comparison.p < 0.05)
-            only_first = sum(
-                (right, wrong) == ("1", "0")
-                for right, wrong in zip(data["right"][first], data["right"][second], strict=True)
-            )
-            assert comparison.on_groups
-            assert only_first == comparison.on_groups.only_first
+        tests = (comparison.on_groups, comparison.by_group, comparison.on_documents)
+        assert [shown[1:] for shown in pair["tests"]] == [
+            [*test[:2], f"{test.p:.3g}"] for test in tests if test
+        ]
+        assert (pair["p"], pair["differ"]) == (f"{comparison.p:.3g}", comparison.p < 0.05)
+        pairs = zip(data["right"][first], data["right"][second], strict=True)
+        assert comparison.on_groups
+        assert [*pairs].count(("1", "0")) == comparison.on_groups.only_first
+    assert not data["pairs"]
 
 
 def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, site: Path) -> None:

@@ -14,8 +14,9 @@ from browser_pages import (
     watched_page,
 )
 
+from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.leaderboard.boards import Board
-from pragworld_tasks.text import format_points
+from pragworld_tasks.text import format_interval, format_points
 
 # Rows of a table and dialogues look alike: a few are enough to look at.
 _KEEP_FEW = """
@@ -79,14 +80,18 @@ def test_the_leaderboard_sorts_filters_and_opens_rows(page: Any, site: Path, boa
 def test_two_runs_are_compared_either_way(page: Any, site: Path, board: Board) -> None:
     page.goto((site / "generated-compare.html").as_uri())
     first, second = (run.report for run in board.runs[:2])
-    points = first.metrics["robust_acc"].percent - second.metrics["robust_acc"].percent
-    difference = page.locator("[data-differences] tbody tr >> nth=0 >> td >> nth=2")
-    assert difference.inner_text() == format_points(points)
-    page.get_by_text("Swap").click()
-    assert difference.inner_text() == format_points(-points)
-    only = board.comparisons[board.runs[0].name, board.runs[1].name].on_groups
-    assert only
-    assert page.locator("[data-only=second] a").count() == only.only_first > 0
+    for one, other in ((first, second), (second, first)):
+        compared = compare_scores(one, other)
+        shown = page.locator("[data-differences] tbody td").all_inner_texts()
+        differences = compared.differences.values()
+        assert shown[2::5] == [format_points(difference.points) for difference in differences]
+        assert shown[3::5] == [format_interval(difference.interval) for difference in differences]
+        assert compared.on_groups
+        expected = list(map(str, compared.on_groups[:2]))
+        assert page.locator("[data-tests] tbody td").all_inner_texts()[:2] == expected
+        for side, number in zip(("first", "second"), expected, strict=True):
+            assert str(page.locator(f"[data-only={side}] a").count()) == number
+        page.get_by_text("Swap").click()
     page.get_by_label("First", exact=True).select_option(label=HOSTILE_NAME)
     assert page.locator("[data-verdict]").inner_text().startswith(HOSTILE_NAME)
     page.locator("[data-only=second] a >> nth=0").click()

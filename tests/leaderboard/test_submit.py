@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -14,7 +13,7 @@ import pytest
 import yaml
 from command_runs import refused
 from hub_dataset import dataset_files
-from huggingface_hub import EvalResult, HfApi, ModelCard, parse_eval_result_entries
+from huggingface_hub import EvalResult, ModelCard, parse_eval_result_entries
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
@@ -132,32 +131,6 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "record.json"
 
 
-def test_push_opens_a_pull_request(
-    record: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    uploads: list[dict[str, Any]] = []
-
-    def upload(_: HfApi, **settings: Any) -> SimpleNamespace:
-        uploads.append(settings)
-        if len(uploads) > 1:
-            raise ConnectionError("no Hub")
-        return SimpleNamespace(pr_url="https://hub/discussions/1")
-
-    monkeypatch.setattr(HfApi, "upload_file", upload)
-    command = ["submit", record, "--to", "hub", "--push", "--out", "out"]
-    main(command)
-    path = Path("out/.eval_results/pragworld.yaml")
-    assert capsys.readouterr().out == f"{path}\nhttps://hub/discussions/1\n"
-    assert uploads[0].items() >= {
-        ("repo_id", "someone/model"),
-        ("path_in_repo", ".eval_results/pragworld.yaml"),
-        ("path_or_fileobj", path.read_bytes()),
-        ("create_pr", True),
-    }
-    with refused("--push: the pull request to someone/model could not be opened .*no Hub"):
-        main([*command, "--overwrite"])
-
-
 CARD = """---
 license: mit
 model-index:
@@ -271,7 +244,6 @@ CARD_COMMAND = "submit record.json --to model-card --overwrite --out"
     [
         ("board --out", "", "name runs, or pass --demo"),
         ("submit record.json --to every-eval-ever --out", "", "--evaluator RELATIONSHIP:NAME, where"),
-        ("submit record.json --to model-card --push --out", "", "--push is an option of --to hub"),
         ("submit record.json --to leaderboard --out", "", "no samples of lm-eval; pass the folder that"),
         (CARD_COMMAND, "license: [", "README.md: the metadata of the card cannot be read: "),
         (CARD_COMMAND, "model-index: [{name: a, results: []}, {name: b, results: []}]",

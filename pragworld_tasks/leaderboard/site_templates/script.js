@@ -204,6 +204,11 @@ const intervalBar = (low, point, high, scale) => {
   return svg;
 };
 
+const negated = (points) => (points === null ? null : -points);
+
+const signed = (points) =>
+  points === null ? "-" : `${points < 0 ? "-" : "+"}${Math.abs(points).toFixed(2)}`;
+
 const startCompare = () => {
   const data = embedded();
   const { dialogues } = document.getElementById("data").dataset;
@@ -218,29 +223,36 @@ const startCompare = () => {
   };
   const update = () => {
     const [one, other] = [Number(first.value), Number(second.value)];
-    const differences = document.querySelector("[data-differences]").tBodies[0];
+    const table = document.querySelector("[data-differences]").tBodies[0];
     const tests = document.querySelector("[data-tests]").tBodies[0];
     const verdict = document.querySelector("[data-verdict]");
     const lists = ["first", "second"].map((side) => document.querySelector(`[data-only=${side}]`));
-    for (const part of [differences, tests, ...lists]) part.replaceChildren();
+    for (const part of [table, tests, ...lists]) part.replaceChildren();
     if (one === other) {
       verdict.textContent = "Choose two different runs.";
       return;
     }
     history.replaceState(null, "", `#first=${data.slugs[one]}&second=${data.slugs[other]}`);
-    const pair = data.pairs[`${one}-${other}`];
-    const scale = Math.max(5, ...pair.differences.flatMap(([, , , low, high]) => [-low, high]));
-    pair.differences.forEach(([points, interval, point, low, high], number) => {
+    const isFlipped = one > other; // the data has each pair once
+    const pair = data.pairs[isFlipped ? `${other}-${one}` : `${one}-${other}`];
+    const differences = pair.differences.map(([point, low, high]) =>
+      isFlipped ? [negated(point), negated(high), negated(low)] : [point, low, high],
+    );
+    const scale = Math.max(5, ...differences.flatMap(([, low, high]) => [-low, high]));
+    differences.forEach(([point, low, high], number) => {
       const [label, meaning] = data.metrics[number];
       const percents = [one, other].map((run) => data.percents[run][number]);
-      const line = row(label, [...percents, points, interval]);
+      const interval = low === null ? "-" : `${low.toFixed(2)} to ${high.toFixed(2)}`;
+      const line = row(label, [...percents, signed(point), interval]);
       line.cells[0].title = meaning;
       const drawn = element("td", "", "drawn");
       if (point !== null && low !== null) drawn.append(intervalBar(low, point, high, scale));
       line.append(drawn);
-      differences.append(line);
+      table.append(line);
     });
-    for (const [unit, ...cells] of pair.tests) tests.append(row(unit, cells));
+    for (const [unit, ahead, behind, p] of pair.tests) {
+      tests.append(row(unit, isFlipped ? [behind, ahead, p] : [ahead, behind, p]));
+    }
     verdict.textContent =
       `${data.runs[one]} and ${data.runs[other]}: p = ${pair.p} over groups, ` +
       (pair.differ ? "unlikely by chance alone." : "not told apart.");
