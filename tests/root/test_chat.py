@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from servers import Body, ChatServer
 
 from pragworld_tasks import chat
@@ -32,10 +32,9 @@ KEY = "sk-not-to-be-seen-anywhere"
 BASKET = '{"apples": 3, "owner": null}'
 
 
-class Fruit(BaseModel):
+class Fruit(BaseModel, extra="forbid"):
     """What a basket holds."""
 
-    model_config = ConfigDict(extra="forbid")
     apples: int
     owner: str | None
 
@@ -87,7 +86,11 @@ def test_equal_requests_are_sent_once_and_a_rerun_sends_none(journal: Path) -> N
         assert replies == ["Basket 0.", "Basket 1.", "Basket 2."] * 2 + ["Basket 0."]
         assert [body["temperature"] for body in server.bodies] == [0.5] * 3
         assert server.bodies[0]["messages"][0] == {"role": "system", "content": "You count."}
-        assert ask(server, requests[:3], journal, usage=second) == replies[:3]
+
+        async def notebook() -> list[Any]:  # has an event loop already
+            return ask(server, requests[:3], journal, usage=second)
+
+        assert asyncio.run(notebook()) == replies[:3]
         assert len(server.bodies) == 3
         other_draw = Request("basket", "m", "You count.", "Basket 0?", 0.5, draw=1)
         assert ask(server, [other_draw], journal) == ["Basket 0."]
@@ -181,14 +184,6 @@ def test_a_run_that_is_ended_resumes_and_sends_nothing_twice(
         ]
 
 
-def test_it_runs_in_a_notebook(journal: Path) -> None:
-    async def notebook() -> list[Any]:
-        return ask(server, baskets(1), journal)
-
-    with ChatServer(echo).running() as server:
-        assert asyncio.run(notebook()) == ["Basket 0."]
-
-
 # Structured replies -------------------------------------------------------------------------------
 
 
@@ -249,15 +244,12 @@ def test_what_models_put_around_an_object(reply: str, problem: str | None, journ
     replies = [reply]
     with ChatServer(lambda _: replies.pop() if replies else BASKET).running() as server:
         (outcome,) = ask(server, baskets(1), journal, Fruit)
-        if problem:
-            assert str(outcome).startswith(f"the reply is malformed ({problem}")
-            assert outcome.reply == reply
-        else:
-            assert outcome == Fruit(apples=3, owner=None)
         # A rerun asks again where the reply could not be read, and only there.
-        for _ in range(2):
-            assert ask(server, baskets(1), journal, Fruit) == [Fruit(apples=3, owner=None)]
-        assert len(server.bodies) == (2 if problem else 1)
+        assert ask(server, baskets(1), journal, Fruit) == [Fruit(apples=3, owner=None)]
+    assert len(server.bodies) == (2 if problem else 1)
+    if problem:
+        assert str(outcome).startswith(f"the reply is malformed ({problem}")
+        assert outcome.reply == reply
 
 
 # Endpoints that don't answer ----------------------------------------------------------------------

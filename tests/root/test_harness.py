@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lm_eval.tasks import TaskManager
 from places import SAMPLES
 
+from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -23,20 +24,11 @@ from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
-from pragworld_tasks.harness import (
-    ZeroShotOnly,
-    articulation_dataset,
-    originals_dataset,
-    question_dataset,
-    split_dataset,
-)
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 RECORDS = to_records(DOCUMENTS)
 TRACKING = "generated_entity_tracking"
-CAR = "finance_car"
-OF_QUESTIONS = ("paraphrases", "values", "unit")
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
     min_size=len(DOCUMENTS),
@@ -94,7 +86,9 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    documents = split_dataset("manual", version=1.0, split="other", pretrained="some/model")["test"]
+    documents = harness.split_dataset(
+        "manual", version=1.0, split="other", pretrained="some/model"
+    )["test"]
     assert list(documents) == RECORDS
     columns = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**columns) == DOCUMENTS[0]
@@ -104,32 +98,32 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(
 
 
 def test_few_shot_examples_are_refused() -> None:
-    sampler = ZeroShotOnly(RECORDS)
+    sampler = harness.ZeroShotOnly(RECORDS)
     assert list(sampler.sample(0)) == []
     with pytest.raises(SystemExit, match="zero-shot"):
         sampler.sample(1, eval_doc=RECORDS[0])
 
 
 @pytest.mark.parametrize(
-    ("data_set", "metadata", "setting"),
+    ("data_set", "name", "misspelt", "setting"),
     [
-        (split_dataset, {"group": 5, "pragworld_split": "generated"}, "groups"),
-        (originals_dataset, {"Seed": 5, "pragworld_split": "generated"}, "seed"),
-        (articulation_dataset, {"domain": "shop", "pragworld_split": "generated"}, "domains"),
-        (split_dataset, {"num_groups": 5, "pragworld_split": TRACKING}, "groups"),
-        (question_dataset, {"paraphrase": "a", "world_model_question": CAR}, "paraphrases"),
+        (harness.split_dataset, "generated", "group", "groups"),
+        (harness.originals_dataset, "generated", "Seed", "seed"),
+        (harness.articulation_dataset, "generated", "domain", "domains"),
+        (harness.split_dataset, TRACKING, "num_groups", "groups"),
+        (harness.question_dataset, "finance_car", "paraphrase", "paraphrases"),
     ],
 )
 def test_a_misspelt_setting_is_named(
     data_set: Callable[..., object],
-    metadata: dict[str, object],
+    name: str,
+    misspelt: str,
     setting: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    data_set(**{"groups": 1, **metadata}, pretrained="some/model", max_length=2048)
+    data_set(name, **{"groups": 1, misspelt: 5}, pretrained="some/model", max_length=2048)
     assert [record.getMessage() for record in caplog.records] == [
-        f"--metadata: {next(iter(metadata))!r} is not a setting and has no effect; "
-        f"did you mean {setting!r}?"
+        f"--metadata: {misspelt!r} is not a setting and has no effect; did you mean {setting!r}?"
     ]
 
 
@@ -145,6 +139,6 @@ def test_no_argument_of_a_model_looks_like_a_misspelt_setting(
         for argument in (*node.args.args, *node.args.kwonlyargs)
     }
     assert len(arguments) > 100
-    settings = [*(field.name for field in fields(GeneratorSettings)), *OF_QUESTIONS]
-    warn_of_misspelt(dict.fromkeys(arguments), settings)
+    settings = [field.name for field in fields(GeneratorSettings)]
+    warn_of_misspelt(dict.fromkeys(arguments), [*settings, "paraphrases", "values", "unit"])
     assert caplog.text == ""
