@@ -40,8 +40,9 @@ from pragworld_interp.engine.agreement import supports_trees
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.engine.packing import work_units
 from pragworld_interp.lm_eval_models import TreeLM
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import group_prompts, tokenize_prompts
-from pragworld_interp.run.units import default_budget
+from pragworld_interp.run.memory import default_budget
 from pragworld_tasks.files import write_json
 
 SIZES = {"gpu": (24, 2048), "quick": (3, 128)}  # layers and width: 1.6 billion weights, and few
@@ -83,7 +84,10 @@ def check_sweeps(model: Any, tokenizer: Any, documents: list[Any]) -> list[dict[
     right: dict[str, torch.Tensor] = {}
     for dtype in (torch.float32, torch.bfloat16):
         decoder = from_model(copy.deepcopy(model).to(dtype), tokenizer)
-        groups = group_prompts(documents, tokenize_prompts(decoder, documents, chat_template=False))
+        examples = document_examples(documents)
+        groups = group_prompts(
+            examples, tokenize_prompts(decoder.tokenizer, examples, chat_template=False)
+        )
         trees = supports_trees(decoder, groups[0].prompts)
         units = work_units(groups, trees, default_budget(decoder.device))
         groups = list(chain.from_iterable(units))  # the order in which a sweep returns them

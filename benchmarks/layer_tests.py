@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.layers.ablation_report import LayerReport
@@ -62,8 +63,9 @@ def sweep(documents: Sequence[Document], noise: float, lost: float, seed: int) -
     margin[:, 1] -= lost
     gold = 1 / (1 + np.exp(-margin))
     model = ModelIdentity("simulated", None, None, "float32", LAYERS, (" yes", " no"), False)
-    data = data_identity(documents, [""] * len(documents))
-    return build_report(documents, gold, model, data, Intervention("mlp", "zero"), settings=QUICK)
+    examples = document_examples(documents)
+    data = data_identity(examples)
+    return build_report(examples, gold, model, data, Intervention("mlp", "zero"), settings=QUICK)
 
 
 def lost_margin(noise: float, points: float) -> float:

@@ -143,7 +143,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
 def compare_engines(task: Task, kind: str, count: int) -> list[str]:
     """Run all engines, print what they take, and return the limits that are broken."""
     seconds, values = measure_time(task, kind)
-    documents = sum(len(group.documents) for group in task.groups)
+    documents = sum(len(group.examples) for group in task.groups)
     broken = []
     print(f"{kind}, {documents} documents, {LAYERS} layers:")
     for engine in ENGINES:

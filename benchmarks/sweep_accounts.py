@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from pragworld_interp.engine import packing
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.modules import replaced_forward
-from pragworld_interp.run import units as runs
+from pragworld_interp.run.memory import CPU_TOKENS
 
 # The most tokens for each token of the trees, at these batch sizes, and copies of the branches.
 PADDING, COPIES = 1.05, 1.5
@@ -91,7 +91,7 @@ def check_accounts(task: Task) -> list[str]:
         )
         if tokens > PADDING * trees:
             broken.append(f"--batch-tokens {budget}: too much padding")
-    unit = max(packing.work_units(task.groups, True, runs.CPU_TOKENS), key=len)
+    unit = max(packing.work_units(task.groups, True, CPU_TOKENS), key=len)
     longest = max(task.groups, key=lambda group: max(map(len, group.prompts)))
     for kind, groups in (("ablation", unit), ("patching", [longest])):
         batch = packing.group_batch(groups, True, torch.float32)

@@ -17,12 +17,14 @@ from typing import Any
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from pragworld_interp.engine import ablation, agreement, packing, patching
-from pragworld_interp.engine.ablation import Ablation
+from pragworld_interp.engine import agreement
 from pragworld_interp.engine.decoder import Decoder, from_model
-from pragworld_interp.engine.patching import PatchedLogits, PatchingPair
+from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
+from pragworld_interp.engine.one_pass import OnePassEngine
+from pragworld_interp.prompts.examples import document_examples
+from pragworld_interp.prompts.pairs import PatchingPair, patching_pairs
 from pragworld_interp.prompts.tokenization import PromptGroup, group_prompts, tokenize_prompts
-from pragworld_interp.run import units as runs
+from pragworld_interp.run.memory import default_budget
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -43,14 +45,16 @@ class Task:
     @property
     def pairs(self) -> list[list[PatchingPair]]:
         """The pairs of each group."""
-        return [patching.patching_pairs(group, "all") for group in self.groups]
+        return [patching_pairs(group, "all") for group in self.groups]
 
 
 def make_task(count: int) -> Task:
     """Return the model, and at least `count` documents in whole groups."""
     chosen = load_documents(count)
     decoder = from_model(make_model(), train_tokenizer(chosen))
-    groups = group_prompts(chosen, tokenize_prompts(decoder, chosen, chat_template=False))
+    examples = document_examples(chosen)
+    prompts = tokenize_prompts(decoder.tokenizer, examples, chat_template=False)
+    groups = group_prompts(examples, prompts)
     return Task(decoder, groups, agreement.supports_trees(decoder, groups[0].prompts))
 
 
@@ -158,55 +162,35 @@ def patched_input(
     return (hidden, *args[1:])
 
 
-def sweep_ablation(task: Task) -> torch.Tensor:
-    """Compute the logits of `loop_ablation` with the sweep engine."""
-    results = []
-    budget = runs.default_budget(task.decoder.device)
-    for unit in packing.work_units(task.groups, task.trees, budget):
-        batch = packing.group_batch(unit, task.trees, task.decoder.dtype)
-        results.append(
-            ablation.ablated_logits(
-                task.decoder,
-                batch,
-                Ablation("mlp", every_layer(len(task.decoder.blocks))),
-                budget,
-            )
-        )
+def run_ablation(make_engine: Callable[[Task], Engine], task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_ablation` with an engine."""
+    engine, budget = make_engine(task), default_budget(task.decoder.device)
+    zeros = Ablation("mlp", every_layer(len(task.decoder.blocks)))
+    units = engine.units(task.groups, budget)
+    results = [engine.ablated_logits(unit, zeros, budget) for unit in units]
     return torch.cat(results, 1).transpose(0, 1)
 
 
-def sweep_patching(task: Task) -> torch.Tensor:
-    """Compute the logits of `loop_patching` with the sweep engine."""
+def run_patching(make_engine: Callable[[Task], Engine], task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_patching` with an engine."""
+    engine, budget = make_engine(task), default_budget(task.decoder.device)
     results: list[torch.Tensor] = []
-    budget = runs.default_budget(task.decoder.device)
-    for unit in packing.work_units(task.groups, task.trees, budget):
+    for unit in engine.units(task.groups, budget):
         pairs = replace(task, groups=unit).pairs
-        prompts = [group.prompts for group in unit]
-        logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, budget)
-        results += map(pair_rows, pairs, logits)
+        results += map(pair_rows, pairs, engine.patched_logits(unit, pairs, budget))
     return torch.cat(results)
 
 
-def pyvene_ablation(task: Task) -> torch.Tensor:
-    """Compute the logits of `loop_ablation` with pyvene."""
-    from pragworld_interp.engine import pyvene_engine as reference
-
-    prompts = [prompt for group in task.groups for prompt in group.prompts]
-    logits = reference.reference_ablated_logits(
-        task.decoder, prompts, Ablation("mlp", every_layer(len(task.decoder.blocks)))
-    )
-    return logits.transpose(0, 1)
+def sweep_engine(task: Task) -> Engine:
+    """Return our engine."""
+    return OnePassEngine(task.decoder, task.trees)
 
 
-def pyvene_patching(task: Task) -> torch.Tensor:
-    """Compute the logits of `loop_patching` with pyvene."""
-    from pragworld_interp.engine import pyvene_engine as reference
+def pyvene_engine(task: Task) -> Engine:
+    """Return pyvene's engine."""
+    from pragworld_interp.engine.pyvene_engine import PyveneEngine
 
-    results = []
-    for group, pairs in zip(task.groups, task.pairs, strict=True):
-        logits = reference.reference_patched_logits(task.decoder, group.prompts, pairs)
-        results.append(pair_rows(pairs, logits))
-    return torch.cat(results)
+    return PyveneEngine(task.decoder)
 
 
 def pair_rows(pairs: list[PatchingPair], logits: PatchedLogits) -> torch.Tensor:
@@ -219,6 +203,14 @@ def pair_rows(pairs: list[PatchingPair], logits: PatchedLogits) -> torch.Tensor:
 
 
 SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {
-    "ablation": {"loop": loop_ablation, "pyvene": pyvene_ablation, "sweep": sweep_ablation},
-    "patching": {"loop": loop_patching, "pyvene": pyvene_patching, "sweep": sweep_patching},
+    "ablation": {
+        "loop": loop_ablation,
+        "pyvene": partial(run_ablation, pyvene_engine),
+        "sweep": partial(run_ablation, sweep_engine),
+    },
+    "patching": {
+        "loop": loop_patching,
+        "pyvene": partial(run_patching, pyvene_engine),
+        "sweep": partial(run_patching, sweep_engine),
+    },
 }

@@ -22,6 +22,7 @@ from tqdm import tqdm
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.packing import Batch, pad_prompts, token_batches
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import tokenize_prompts
 from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.data.documents import Document
@@ -166,7 +167,12 @@ def read_mlp_outputs(
         [layers, documents, width] at the last token of each prompt, and [layers, documents] mean
         squares over the tokens of a prompt and over features.
     """
-    prompts = [prompt.ids for prompt in tokenize_prompts(decoder, documents, chat_template)]
+    prompts = [
+        prompt.ids
+        for prompt in tokenize_prompts(
+            decoder.tokenizer, document_examples(documents), chat_template
+        )
+    ]
     ends: list[list[Tensor]] = [[] for _ in decoder.blocks]
     mean_squares: list[list[Tensor]] = [[] for _ in decoder.blocks]
     order: list[int] = []  # in which the prompts run

@@ -32,7 +32,7 @@ from pragworld_tasks.layers.settings import (
 from pragworld_tasks.layers.token_report import read_patched_tokens
 
 if TYPE_CHECKING:
-    from pragworld_interp.run.sweeps import SweepInputs
+    from pragworld_interp.run.sweeps import Sweep
 
 # torch and whatever needs it are imported by the sweeps only: the help, `plot` and `compare` run
 # without.
@@ -140,7 +140,7 @@ def _ablate(options: argparse.Namespace) -> None:
 
     seed = options.seed if options.replacement == "resample" else None
     intervention = Intervention(options.module, options.replacement, seed, options.positions)
-    report = ablate_layers(sweep, intervention, options.out, layers)
+    report = ablate_layers(sweep, intervention, layers, options.out)
     if report is not None:
         print(report.to_text())
 
@@ -184,8 +184,8 @@ def _patch(options: argparse.Namespace) -> None:
         )
     sweep = _prepare(options)
 
+    from pragworld_interp.run.processes import process_state
     from pragworld_interp.run.sweeps import patch_layers, trace_layers
-    from pragworld_interp.run.units import process_state
 
     if options.row is None:
         report = patch_layers(sweep, options.positions, options.out)
@@ -276,7 +276,7 @@ def _add_engine(add: Callable[..., object]) -> None:
     )
 
 
-def _prepare(options: argparse.Namespace) -> "SweepInputs":
+def _prepare(options: argparse.Namespace) -> "Sweep":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
     check_output(options.out, options.overwrite, [options.documents] if options.documents else [])
@@ -303,15 +303,15 @@ def _check_sizes(options: argparse.Namespace, *names: str) -> None:
 
 def _load(
     options: argparse.Namespace, documents: Sequence[Document], generator: dict[str, Any] | None
-) -> "SweepInputs":
+) -> "Sweep":
     with _needs_packages("`ablate` and `patch` need"):
-        from pragworld_interp.run.sweeps import prepare_sweep
+        from pragworld_interp.run.sweeps import load_sweep
 
     from pragworld_interp.run.loading import Model
 
     names = [field.name for field in fields(Model) if field.name != "name"]
     model = Model(options.model, **{name: getattr(options, name) for name in names})
-    return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)
+    return load_sweep(model, documents, generator, options.engine, options.batch_tokens)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from torch.nn.functional import log_softmax
 
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.packing import (
-    Tokens,
     TokenTree,
     build_tree,
     common_beginning,
@@ -17,6 +16,7 @@ from pragworld_interp.engine.packing import (
     token_batches,
 )
 from pragworld_interp.engine.sweep import LiveBlock, sweep_layers
+from pragworld_interp.prompts.alignment import Tokens
 
 # A sequence joins a tree that holds at least this share of it already. Each token of a tree costs
 # a column of the mask for all others.

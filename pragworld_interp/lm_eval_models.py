@@ -19,13 +19,13 @@ from torch import nn
 from tqdm import tqdm
 
 from pragworld_interp import likelihoods
-from pragworld_interp.engine.ablation import ablated_module
 from pragworld_interp.engine.agreement import tree_obstacle
 from pragworld_interp.engine.decoder import Decoder, find_blocks, without_labels
+from pragworld_interp.engine.interventions import ablated_module
 from pragworld_interp.engine.modules import first_tensor, with_tensor
-from pragworld_interp.engine.packing import Tokens
 from pragworld_interp.likelihoods import Continuation, Likelihood
-from pragworld_interp.run.units import MemoryLimit, default_budget
+from pragworld_interp.prompts.alignment import Tokens
+from pragworld_interp.run.memory import MemoryLimit, default_budget
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.layers.layer_statistics import By, Role

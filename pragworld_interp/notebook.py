@@ -2,18 +2,23 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import replace
 from typing import Any
 
 from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
 from pragworld_interp.engine.decoder import from_model, without_labels
-from pragworld_interp.prompts.labels import prompt_texts, single_tokens
-from pragworld_interp.run import sweeps as pipeline
-from pragworld_interp.run.inputs import Layers, OwnPrompt, select_pair
+from pragworld_interp.prompts.examples import OwnPrompts, document_examples, read_own_prompts
+from pragworld_interp.run.inputs import Layers, select_pair
 from pragworld_interp.run.loading import model_identity
-from pragworld_interp.run.units import process_state
+from pragworld_interp.run.processes import process_state
+from pragworld_interp.run.sweeps import (
+    EngineName,
+    Sweep,
+    ablate_layers,
+    make_sweep,
+    patch_layers,
+    trace_layers,
+)
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
@@ -43,6 +48,7 @@ def ablate(
     seed: int = 0,
     layers: Layers | None = None,
     positions: str = "all",
+    engine: EngineName = "sweep",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> LayerReport:
@@ -69,6 +75,8 @@ def ablate(
         positions: The positions at which to ablate: "all"; those of the "dialogue" or the
             "question"; the "last"; or a span such as "-5:", which means what a Python slice of the
             tokens does.
+        engine: "sweep" for all layers in one pass; "pyvene" for pyvene's interventions, one prompt
+            and one layer at a time.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: The tokens that go through a layer at a time, halved when memory is short;
             None for 1280 on a CPU and 32768 on an accelerator.
@@ -103,10 +111,10 @@ def ablate(
     seed = to_integer("seed", seed)
     drawn = seed if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
-    own = _own_data(prompts, labels, answers, groups)
-    prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
-    with prepared as (sweep, folder):
-        report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
+    own = read_own_prompts(prompts, labels, answers, groups)
+    prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
+    with prepared as sweep:
+        report = ablate_layers(sweep, intervention, layers)
     assert report is not None
     return report
 
@@ -121,6 +129,7 @@ def patch(
     answers: Iterable[str] = (),
     groups: Iterable[Hashable] | None = None,
     positions: str = "all",
+    engine: EngineName = "sweep",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> PatchingReport:
@@ -139,7 +148,8 @@ def patch(
             the "question", or in a span such as "-5:", which means what a Python slice of the
             tokens does; the "last" one; the "altered" tokens, where they have a counterpart; or
             "utterance", the other tokens of the utterances that hold a difference.
-        chat_template: Whether prompts go through the tokenizer's chat template.
+        engine: As in `ablate`.
+        chat_template: As in `ablate`.
         batch_tokens: As in `ablate`.
 
     Raises:
@@ -160,11 +170,10 @@ def patch(
     """
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
-    own = _own_data(prompts, labels, answers, groups)
-    prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
-    with prepared as (sweep, folder):
-        file = folder / "patching.json"
-        report = pipeline.patch_layers(sweep, positions, file)
+    own = read_own_prompts(prompts, labels, answers, groups)
+    prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
+    with prepared as sweep:
+        report = patch_layers(sweep, positions)
     assert report is not None
     return report
 
@@ -178,6 +187,7 @@ def trace(
     prompts: Iterable[str] | None = None,
     labels: Iterable[str] | Iterable[Iterable[str]] = (),
     answers: Iterable[str] = (),
+    engine: EngineName = "sweep",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> TokenReport:
@@ -193,7 +203,8 @@ def trace(
         prompts: Two prompts of your own instead of documents: an original and its variant.
         labels: As in `ablate`.
         answers: As in `ablate`, for both prompts.
-        chat_template: Whether prompts go through the tokenizer's chat template.
+        engine: As in `ablate`.
+        chat_template: As in `ablate`.
         batch_tokens: As in `ablate`.
 
     Raises:
@@ -219,61 +230,16 @@ def trace(
             raise InputError("row=None: give the row of an altered variant among the documents")
         row = to_integer("row", row)
         listed = select_pair(listed, row)
-    own = _own_data(prompts, labels, answers, None)
+    own = read_own_prompts(prompts, labels, answers, None)
     if own:
         if row is not None or len(own.prompts) != 2:
             raise InputError(
                 "prompts must be two, an original and its variant, without a row; give two of them"
             )
         own = replace(own, groups=[0, 0])
-    prepared = _prepared(model, tokenizer, listed, own, chat_template, batch_tokens)
-    with prepared as (sweep, _):
-        return pipeline.trace_layers(sweep)
-
-
-@dataclass(frozen=True)
-class _OwnData:
-    """Prompts of a user's own, and for each its labels, its answer and its group; see `ablate`."""
-
-    prompts: list[str]
-    labels: list[list[str]]
-    answers: list[str]
-    groups: list[Hashable]
-
-
-def _own_data(
-    prompts: Iterable[str] | None,
-    labels: Iterable[str] | Iterable[Iterable[str]],
-    answers: Iterable[str],
-    groups: Iterable[Hashable] | None,
-) -> _OwnData | None:
-    """Return the data of prompts; None without any."""
-    texts = to_items("prompts", () if prompts is None else prompts, str)
-    every_label = to_items("labels", labels, object)
-    if every_label and isinstance(every_label[0], str):
-        rows = [to_items("labels", every_label, str)] * len(texts)
-    else:
-        rows = [to_items(f"labels[{row}]", own, str) for row, own in enumerate(every_label)]
-    numbers = range(len(texts)) if groups is None else groups
-    own = _OwnData(
-        texts, rows, to_items("answers", answers, str), to_items("groups", numbers, object)
-    )
-    if not texts and (every_label or own.answers or own.groups):
-        if prompts is not None:
-            raise InputError("prompts is empty; give at least one prompt")
-        raise InputError(
-            "labels, answers and groups go with prompts; leave them out, or give prompts"
-        )
-    for number, group in enumerate(own.groups):
-        if not isinstance(group, Hashable):
-            raise InputError(
-                f"groups[{number}] is of type {type(group).__name__}; give each group a number or "
-                "a text"
-            )
-    for name in ("labels", "answers", "groups"):
-        if (count := len(getattr(own, name))) != len(texts):
-            raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")
-    return own if texts else None
+    prepared = _prepared(model, tokenizer, listed, own, engine, chat_template, batch_tokens)
+    with prepared as sweep:
+        return trace_layers(sweep)
 
 
 @contextmanager
@@ -281,16 +247,19 @@ def _prepared(
     model: Any,
     tokenizer: Any,
     documents: Iterable[Document] | None,
-    own: _OwnData | None,
+    own: OwnPrompts | None,
+    engine: EngineName,
     chat_template: bool,
     batch_tokens: int | None,
-) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
-    """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
+) -> Iterator[Sweep]:
+    """Prepare a sweep within a `with` statement, after which the model is as it was."""
+    listed: Sequence[Document]
     listed = to_items("documents", () if documents is None else documents, Document)
     if bool(listed) == bool(own):
         raise InputError("a sweep needs either documents or prompts; give one of them")
     if listed:
         check_sweepable(listed)
+    check_choice("engine", engine, EngineName)
     if batch_tokens is not None:
         batch_tokens = to_size("batch_tokens", batch_tokens)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
@@ -307,80 +276,28 @@ def _prepared(
         )
     modes = [(module, module.training) for module in model.modules()]
     try:
-        swept: Sequence[Document | OwnPrompt]
         if own:
-            swept, tokens = _own_prompts(tokenizer, own, chat_template)
+            examples, tokens = own.examples(tokenizer, chat_template)
             decoder = replace(without_labels(model, tokenizer), labels=tokens)
         else:
-            swept = listed
+            examples = document_examples(listed)
             decoder = from_model(model, tokenizer, chat_template)
         if process_state().num_processes > 1:
             raise InputError(
                 "a model in memory is swept by one process; for several, use `pragworld-interp`"
             )
-        config = model.config.get_text_config()
         identity = model_identity(
             decoder,
-            getattr(model, "name_or_path", "") or config.model_type,
+            getattr(model, "name_or_path", "") or model.config.get_text_config().model_type,
             getattr(model.config, "_commit_hash", None),
             adapter=None,
             chat_template=chat_template,
             quantization=_quantization(model),
         )
-        sweep = pipeline.inputs_of(decoder, identity, swept, budget=batch_tokens)
-        with TemporaryDirectory() as folder:
-            yield sweep, Path(folder)
+        yield make_sweep(decoder, identity, examples, engine=engine, budget=batch_tokens)
     finally:
         for module, is_training in modes:
             module.training = is_training
-
-
-def _own_prompts(
-    tokenizer: Any, own: _OwnData, chat_template: bool
-) -> tuple[list[OwnPrompt], tuple[int, ...]]:
-    """Return prompts with the places of their labels among the tokens of all labels, and those."""
-    texts = prompt_texts(tokenizer, own.prompts, chat_template)
-    tokens = [
-        _tokens(tokenizer, number, text, choices, answer, chat_template)
-        for number, (text, choices, answer) in enumerate(
-            zip(texts, own.labels, own.answers, strict=True)
-        )
-    ]
-    everything = sorted({token for row in tokens for token in row})
-    columns = {token: column for column, token in enumerate(everything)}
-    numbers: dict[Hashable, int] = {}
-    prompts = []
-    for row, (prompt, answer, group) in enumerate(
-        zip(own.prompts, own.answers, own.groups, strict=True)
-    ):
-        is_original = group not in numbers
-        number = numbers.setdefault(group, len(numbers))
-        own_columns = tuple(columns[token] for token in tokens[row])
-        prompts.append(
-            OwnPrompt(row, number, is_original, answer, (*own.labels[row],), own_columns, prompt)
-        )
-    return prompts, tuple(everything)
-
-
-def _tokens(
-    tokenizer: Any, number: int, text: str, labels: Sequence[str], answer: str, chat_template: bool
-) -> list[int]:
-    """Return the tokens of a prompt's labels, that of the right one first."""
-    if answer not in labels or len(labels) < 2 or len({*labels}) < len(labels):
-        raise InputError(
-            f"prompt {number}: the answer is {answer!r}, the labels are {', '.join(labels)!r}; "
-            "there must be at least two different labels, each once, and the answer must be one of "
-            "them"
-        )
-    ordered = [answer, *(label for label in labels if label != answer)]
-    space = "" if chat_template or text[-1:].isspace() or text[-1:] in ("", *"([{") else " "
-    tokens = single_tokens(tokenizer, text, [f"{space}{label}" for label in ordered])
-    if tokens is None:
-        raise InputError(
-            f"prompt {number}: the labels {', '.join(ordered)!r} must be different single tokens "
-            "behind the prompt; choose other labels"
-        )
-    return tokens
 
 
 def _quantization(model: Any) -> str | None:

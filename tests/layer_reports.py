@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.metrics import Floats
@@ -62,11 +63,16 @@ def make_report(
         labels=(" yes", " no"),
         chat_template=False,
     )
-    data = data_identity(documents, [document.context for document in documents])
+    data = data_identity(document_examples(documents))
     is_yes = np.array([document.answer == "yes" for document in documents])[:, None]
     gold = np.where(is_yes, yes, 1 - yes)
     return build_report(
-        documents, gold, model, data, intervention or Intervention("mlp", "zero"), settings=settings
+        document_examples(documents),
+        gold,
+        model,
+        data,
+        intervention or Intervention("mlp", "zero"),
+        settings=settings,
     )
 
 

@@ -17,13 +17,13 @@ from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.modules import cache_name, is_out_of_memory
 from pragworld_interp.engine.packing import (
     Batch,
-    Tokens,
     additive_mask,
     build_tree,
     pack_trees,
     pad_prompts,
 )
 from pragworld_interp.engine.rope import rope_limit, rope_of_each_row
+from pragworld_interp.prompts.alignment import Tokens
 from pragworld_tasks.errors import InputError
 
 

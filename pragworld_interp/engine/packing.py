@@ -8,14 +8,12 @@ root, so the last token of each prompt gets the same residuals as if the prompt 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from pragworld_interp.prompts.alignment import Tokens
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
-
-Tokens = Sequence[int]
 
 MOST_PADDING = 1.05  # the most tokens of a batch, for each token of its units
 
@@ -38,14 +36,12 @@ class Batch:
 
 def pad_prompts(
     prompts: Sequence[Tokens],
-    side: Literal["left", "right"] = "right",
     chosen: Sequence[Set[int]] | None = None,
 ) -> Batch:
     """Return a batch with one row for each prompt, padded to the longest.
 
     Args:
         prompts: The prompts.
-        side: Where padding goes.
         chosen: The positions of each prompt that an intervention applies to; None for all.
     """
     length = max(map(len, prompts))
@@ -55,14 +51,13 @@ def pad_prompts(
     is_chosen = torch.full(ids.shape, chosen is None)
     ends = []
     for row, prompt in enumerate(prompts):
-        start = length - len(prompt) if side == "left" else 0
-        own = slice(start, start + len(prompt))
+        own = slice(0, len(prompt))
         ids[row, own] = torch.tensor(prompt)
         mask[row, own] = 1
         history[row, own] = torch.tensor(list(accumulate(prompt, _extend_history, initial=0))[1:])
         if chosen is not None:
-            is_chosen[row, [start + position for position in chosen[row]]] = True
-        ends.append((row, start + len(prompt) - 1))
+            is_chosen[row, [*chosen[row]]] = True
+        ends.append((row, len(prompt) - 1))
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     return Batch(ids, mask, positions, history, is_chosen, torch.tensor(ends))
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.interventions import PatchedLogits
 from pragworld_interp.engine.packing import (
     Batch,
-    Tokens,
     TokenTree,
     build_tree,
     pack_trees,
@@ -24,32 +24,8 @@ from pragworld_interp.engine.packing import (
     token_batches,
 )
 from pragworld_interp.engine.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
-from pragworld_interp.prompts.alignment import (
-    Alignment,
-    align_altered,
-    align_tokens,
-    align_utterances,
-)
-from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities, group_positions
-from pragworld_tasks.layers.files import DIGITS
-from pragworld_tasks.layers.patching_report import PairEffect
-
-
-@dataclass(frozen=True)
-class PatchingPair:
-    """An original and an altered variant among the prompts of a group, and what is patched."""
-
-    original: int
-    altered: int
-    alignment: Alignment
-
-
-@dataclass(frozen=True)
-class PatchedLogits:
-    """The logits of the labels of prompts, and of the original of each pair, patched."""
-
-    plain: Tensor  # [prompts, labels]
-    patched: Tensor  # [layers, pairs, labels] patched at the input of each layer
+from pragworld_interp.prompts.alignment import Alignment, Tokens
+from pragworld_interp.prompts.pairs import PatchingPair
 
 
 @dataclass(frozen=True)
@@ -249,81 +225,3 @@ def _in_rows(
         first_row + pair.altered,
         pair.alignment,
     )
-
-
-def count_pairs(group: PromptGroup) -> int:
-    """Return how many pairs a group has: its altered variants, if their original is there."""
-    variants = sum(not document.is_original for document in group.documents)
-    return variants if variants < len(group.documents) else 0
-
-
-def patching_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
-    """Return each altered variant of a group with its original; empty without an original.
-
-    Args:
-        group: The group.
-        positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
-
-    Raises:
-        InputError: A prompt has no such positions, or its tokenizer does not tell them.
-    """
-    originals = [n for n, document in enumerate(group.documents) if document.is_original]
-    if not originals:
-        return []
-    original = originals[0]
-    selected = group_positions(group, needed_positions(positions))
-    return [
-        PatchingPair(original, altered, _align_pair(group, original, altered, positions, selected))
-        for altered, document in enumerate(group.documents)
-        if not document.is_original
-    ]
-
-
-def _align_pair(
-    group: PromptGroup,
-    original: int,
-    altered: int,
-    positions: str,
-    selected: Sequence[frozenset[int]],
-) -> Alignment:
-    prompts = group.prompts[original], group.prompts[altered]
-    match positions:
-        case "altered":
-            return align_altered(*prompts)
-        case "utterance":
-            return align_utterances(*prompts, group.parts[original], group.parts[altered])
-        case "last":
-            return [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
-    targets, sources = selected[original], selected[altered]
-    aligned = align_tokens(*prompts)
-    return [pair for pair in aligned if pair[0] in targets and pair[1] in sources]
-
-
-def needed_positions(positions: str) -> str:
-    """Return the positions that every prompt must have for pairs to be patched at `positions`."""
-    return {"altered": "all", "utterance": "dialogue"}.get(positions, positions)
-
-
-def pair_effects(
-    group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
-) -> list[PairEffect]:
-    """Return the effects of pairs of a group from the logits of `patched_logits`."""
-    effects = []
-    for number, pair in enumerate(pairs):
-        original, altered = group.documents[pair.original], group.documents[pair.altered]
-        runs = [logits.plain[pair.original], logits.plain[pair.altered], *logits.patched[:, number]]
-        (probabilities,) = gold_probabilities(torch.stack(runs)[:, None], [altered])
-        original_run, altered_run, *patched = (round(p, DIGITS) for p in probabilities)
-        effects.append(
-            PairEffect(
-                group=altered.group,
-                original=original.row,
-                altered=altered.row,
-                alteration=altered.alteration,
-                answer=altered.answer,
-                original_run=original_run,
-                altered_run=altered_run,
-                patched=tuple(patched),
-            )
-        )
-    return effects

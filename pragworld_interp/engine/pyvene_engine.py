@@ -1,86 +1,108 @@
-"""The same interventions with pyvene: one prompt and one layer at a time, with full logits.
+"""The engine of pyvene's interventions: one prompt and one layer at a time, with full logits.
 
-This checks the engine of `sweep.py`: pyvene (Wu et al., 2024,
-https://github.com/stanfordnlp/pyvene) is what the field uses, and the two share no code except for
-the replacements of a module's output. The place of an intervention is the path of a module, such as
-`model.layers[3].mlp.output`, so architectures that pyvene has no table for work too.
+pyvene (Wu et al., 2024, https://github.com/stanfordnlp/pyvene) is what the field uses. The place of
+an intervention is the path of a module, such as `model.layers[3].mlp.output`, so architectures that
+pyvene has no table for work too.
 """
 
 import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.engine.ablation import Ablation, ablated_module
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.packing import Tokens, pad_prompts
-from pragworld_interp.engine.patching import PatchedLogits, PatchingPair
+from pragworld_interp.engine.interventions import Ablation, PatchedLogits, ablated_module
+from pragworld_interp.engine.packing import pad_prompts
 from pragworld_interp.engine.rope import rope_of_each_row
+from pragworld_interp.prompts.alignment import Tokens
+from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.settings import Target
 
 try:
     with redirect_stdout(io.StringIO()):  # it prints which of its other backends are missing
         import pyvene
 except ImportError as error:
-    raise InputError("--engine pyvene needs pyvene: pip install 'pragworld[interp]'") from error
+    raise InputError("the engine pyvene needs pyvene: pip install 'pragworld[interp]'") from error
 
 
-@torch.inference_mode()
-def reference_ablated_logits(
-    decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation
-) -> Tensor:
-    """Compute the logits of the labels in the plain run and with each target ablated.
+@dataclass(frozen=True)
+class PyveneEngine:
+    """One prompt and one layer at a time; see `Engine` for the methods. Budgets change nothing."""
 
-    Args:
-        decoder: The model.
-        prompts: The prompts. Each runs alone, 1 + targets times.
-        ablation: The ablation of single layers in turn, at all positions.
+    decoder: Decoder
 
-    Returns:
-        [1 + targets, prompts, 2] logits, the plain run first; in float32.
-    """
-    runs = []
-    for target in ablation.targets:
-        (layer,) = target.layers
-        source = pyvene.ZeroIntervention() if ablation.outputs is None else _Draw(ablation, layer)
-        ablated = ablated_module(decoder.blocks[layer], ablation.module)
-        component = _component(decoder, ablated, "output")
-        runs.append(_intervenable(decoder, component, source))
-    logits = torch.empty(1 + len(runs), len(prompts), 2)
-    with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
-        for column, prompt in enumerate(prompts):
-            logits[0, column] = _label_logits(decoder, decoder.model(**_inputs(decoder, prompt)))
-            history = {"history": pad_prompts([prompt]).history}
-            for row, run in enumerate(runs, start=1):
-                _, output = run(_inputs(decoder, prompt), intervention_additional_kwargs=history)
-                logits[row, column] = _label_logits(decoder, output)
-    return logits
+    @property
+    def layout(self) -> str:
+        """How prompts go through the model."""
+        return "alone"
+
+    def units(self, groups: Sequence[PromptGroup], budget: int) -> list[list[PromptGroup]]:
+        """Return each group alone."""
+        return [[group] for group in groups]
+
+    @torch.inference_mode()
+    def ablated_logits(
+        self, groups: Sequence[PromptGroup], ablation: Ablation, budget: int
+    ) -> Tensor:
+        """Return [1 + targets, prompts, labels] logits. Each prompt runs 1 + targets times."""
+        decoder = self.decoder
+        runs = [_ablating(decoder, ablation, target) for target in ablation.targets]
+        prompts = [
+            (prompt, chosen)
+            for group in groups
+            for prompt, chosen in zip(
+                group.prompts, group_positions(group, ablation.positions), strict=True
+            )
+        ]
+        logits = torch.empty(1 + len(runs), len(prompts), len(decoder.labels))
+        with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
+            for column, (prompt, chosen) in enumerate(prompts):
+                inputs = _inputs(decoder, prompt)
+                logits[0, column] = _label_logits(decoder, decoder.model(**inputs))
+                row = pad_prompts([prompt], chosen=[chosen])
+                where = {"history": row.history, "chosen": row.chosen}
+                for number, run in enumerate(runs, start=1):
+                    _, output = run(inputs, intervention_additional_kwargs=where)
+                    logits[number, column] = _label_logits(decoder, output)
+        return logits
+
+    @torch.inference_mode()
+    def patched_logits(
+        self,
+        groups: Sequence[PromptGroup],
+        pairs: Sequence[Sequence[PatchingPair]],
+        budget: int,
+    ) -> list[PatchedLogits]:
+        """Return the logits of each group and its pairs. Each prompt runs alone."""
+        decoder = self.decoder
+        with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
+            return [
+                _patched_logits(decoder, group.prompts, own)
+                for group, own in zip(groups, pairs, strict=True)
+            ]
 
 
-def reference_patched_logits(
-    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
-) -> PatchedLogits:
-    """Run every prompt, and the original of every pair patched at every layer.
-
-    Args:
-        decoder: The model.
-        prompts: The prompts of a group. Each runs alone.
-        pairs: Pairs of these prompts, of any lengths. Without aligned positions, nothing is
-            patched.
-
-    Returns:
-        Logits in float32.
-    """
-    with (
-        torch.inference_mode(),
-        rope_of_each_row(decoder.model),
-        _logits_in_float32(decoder.model),
-    ):
-        return _patched_logits(decoder, prompts, pairs)
+def _ablating(decoder: Decoder, ablation: Ablation, target: Target) -> "_Intervenable":
+    """Return the model with a target ablated."""
+    side: Literal["input", "output"] = "output" if target.head is None else "input"
+    interventions = []
+    for layer in target.layers:
+        block = decoder.blocks[layer]
+        module = ablated_module(block, ablation.module)
+        columns = slice(None)
+        if target.head is not None and block.heads is not None:
+            columns = block.heads.columns(target.head)
+        component = _component(decoder, module, side)
+        intervention = _Replacement(ablation, layer, columns)
+        interventions.append({"component": component, "intervention": intervention})
+    return _Intervenable(interventions, decoder.model)
 
 
 def _patched_logits(
@@ -152,18 +174,18 @@ def _component(decoder: Decoder, module: nn.Module, side: Literal["input", "outp
     return re.sub(r"\.(\d+)", r"[\1]", path) + f".{side}"
 
 
-class _Draw(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentationIntervention):
-    """An intervention that returns samples of an ablation, drawn by the text up to a position."""
+class _Replacement(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentationIntervention):
+    """An intervention that replaces the output of a layer's module, or some columns of it."""
 
-    def __init__(self, ablation: Ablation, layer: int) -> None:
+    def __init__(self, ablation: Ablation, layer: int, columns: slice) -> None:
         super().__init__()
-        self._ablation, self._layer = ablation, layer
+        self._ablation, self._layer, self._columns = ablation, layer, columns
 
     def forward(
-        self, base: Tensor, source: None = None, subspaces: None = None, *, history: Tensor
+        self, base: Tensor, source: None = None, subspaces: None = None, **where: Tensor
     ) -> Tensor:
-        """Return the [1, length, width] samples for an output and the text up to each position."""
-        return self._ablation.output(self._layer, base, history)
+        """Return what a tensor becomes, given `history` and `chosen` as `Ablation.replaced`."""
+        return self._ablation.replaced(self._layer, base, columns=self._columns, **where)
 
 
 def _intervenable(decoder: Decoder, component: str, intervention: Any) -> "_Intervenable":
@@ -189,8 +211,19 @@ class _Intervenable(pyvene.IntervenableModel):
         self._handles.append(handles)
         return handles
 
+    def _gather_intervention_output(self, output: Any, *args: Any) -> Any:
+        return super()._gather_intervention_output(_without_list(output), *args)
+
+    def _scatter_intervention_output(self, output: Any, *args: Any) -> Any:
+        return super()._scatter_intervention_output(_without_list(output), *args)
+
     def _remove_forward_hooks(self) -> None:
         """Remove its own hooks only. pyvene calls this before and after each run, come what may."""
         for handles in self._handles:
             handles.remove()
         self._handles.clear()
+
+
+def _without_list(output: Any) -> Any:
+    """Return the output of a module as pyvene expects several tensors: as a tuple."""
+    return tuple(output) if isinstance(output, list) else output

@@ -1,9 +1,11 @@
 """Alignment of two prompts: which positions of the one are patched from which of the other."""
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from pragworld_interp.engine.packing import Tokens
 from pragworld_interp.prompts.parts import PromptParts
+
+Tokens = Sequence[int]
 
 # Positions of the original prompt, each with the position of the altered prompt to patch from.
 Alignment = list[tuple[int, int]]

@@ -1,17 +1,15 @@
 """What goes into a sweep, documents or prompts and layers, and the report of what comes out."""
 
-import hashlib
-import json
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pragworld_tasks.data.documents import Document, Effect
+from pragworld_interp.prompts.examples import Example, fingerprint
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.files import DIGITS
@@ -31,60 +29,17 @@ Layers: TypeAlias = Sequence[int | Sequence[int]]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-@dataclass(frozen=True)
-class OwnPrompt:
-    """A prompt of a user's own, whose next token is one of some labels.
-
-    Attributes:
-        row: The number of the prompt.
-        group: The number of its group; groups are independent of each other.
-        is_original: Whether it is the first of its group.
-        answer: The label that is right.
-        labels: The labels.
-        columns: Where the logits of its labels are among those of all labels, the right one first.
-        text: The prompt.
-        alteration, effect, split: As in `Document`.
-    """
-
-    row: int
-    group: int
-    is_original: bool
-    answer: str
-    labels: tuple[str, ...]
-    columns: tuple[int, ...]
-    text: str
-    alteration: str | None = None
-    effect: Effect | None = None
-    split: Literal["own"] = "own"
-
-
 def data_identity(
-    documents: Sequence[Document | OwnPrompt],
-    prompts: Sequence[str],
-    generator: dict[str, Any] | None = None,
+    examples: Sequence[Example], generator: dict[str, Any] | None = None
 ) -> DataIdentity:
-    """Return the identity of documents of one split and their prompts, before a chat template."""
+    """Return what reports say of examples of one split."""
     return DataIdentity(
-        split=documents[0].split,
-        documents=len(documents),
-        groups=len({document.group for document in documents}),
-        fingerprint=fingerprint(documents, prompts),
+        split=examples[0].split,
+        documents=len(examples),
+        groups=len({example.group for example in examples}),
+        fingerprint=fingerprint(examples),
         generator=generator,
     )
-
-
-def fingerprint(documents: Sequence[Document | OwnPrompt], prompts: Sequence[str]) -> str:
-    """Return the SHA-256 digest, in hexadecimal, of documents and their prompts.
-
-    Equal fingerprints mean that two models were evaluated on the same prompts and labels. Chat
-    templates differ between models, so `prompts` are the texts before a template is applied.
-    """
-    digest = hashlib.sha256()
-    for d, prompt in zip(documents, prompts, strict=True):
-        labels = [sorted(d.labels)] if isinstance(d, OwnPrompt) else []
-        record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt, *labels]
-        digest.update(json.dumps(record).encode() + b"\n")
-    return digest.hexdigest()
 
 
 def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
@@ -197,7 +152,7 @@ def parse_layers(text: str) -> list[int | tuple[int, ...]]:
 
 
 def build_report(
-    documents: Sequence[Document | OwnPrompt],
+    examples: Sequence[Example],
     gold: ArrayLike,
     model: ModelIdentity,
     data: DataIdentity,
@@ -210,12 +165,12 @@ def build_report(
     Rounding never creates a tie.
 
     Args:
-        documents: Some or all documents of one split, or prompts.
-        gold: [documents, 1 + targets] the probability of the gold answer against the likeliest
+        examples: Examples of one split.
+        gold: [examples, 1 + targets] the probability of the gold answer against the likeliest
             other label, in the plain run, then with each target ablated. Above one half the answer
             is right.
         model: The model that was swept.
-        data: The identity of the documents.
+        data: What is said of the examples.
         intervention: What was done to each target.
         targets: What was ablated in turn; None for every layer.
         settings: The settings of the statistics; None for the defaults.
@@ -232,7 +187,7 @@ def build_report(
     rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
     results = (
         DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
-        for d, values in zip(documents, rounded.tolist(), strict=True)
+        for d, values in zip(examples, rounded.tolist(), strict=True)
     )
     chosen = every_layer(model.layers) if targets is None else tuple(targets)
     return LayerReport(

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.engine.decoder import Decoder, from_model, with_adapter_inside
 from pragworld_interp.engine.modules import is_out_of_memory
-from pragworld_interp.run.units import process_state
+from pragworld_interp.run.processes import process_state
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import ModelIdentity
 

@@ -1,7 +1,11 @@
-"""From a model and documents to the report of a sweep: what `ablate`, `patch` and `trace` run."""
+"""From a model and examples to the report of a sweep: what `ablate`, `patch` and `trace` run.
+
+What is observed follows from the model alone (`ablation_plan`, `patching_plan`); it is kept in
+memory, or recorded beside the file of the report; the report is made of it.
+"""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,64 +13,168 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import TypeAdapter
-from tqdm import tqdm
 
-from pragworld_interp.engine import ablation, agreement, packing, patching
+from pragworld_interp.engine import agreement, packing
 from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
+from pragworld_interp.engine.one_pass import OnePassEngine
+from pragworld_interp.engine.rope import longest_prompt
+from pragworld_interp.prompts.examples import Example, document_examples
+from pragworld_interp.prompts.pairs import PatchingPair, patching_pairs
 from pragworld_interp.prompts.tokenization import (
     PromptGroup,
+    gold_probabilities,
     group_positions,
     group_prompts,
-    label_texts,
-    place_of,
     tokenize_prompts,
 )
 from pragworld_interp.run import loading, tracing
-from pragworld_interp.run import units as runs
-from pragworld_interp.run.inputs import (
-    Layers,
-    OwnPrompt,
-    build_report,
-    choose_targets,
-    data_identity,
-)
+from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
+from pragworld_interp.run.memory import default_budget
+from pragworld_interp.run.observations import Plan, observe, recorded, remove_journals
+from pragworld_interp.run.processes import from_all, process_state
+from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
 from pragworld_tasks.layers.settings import DataIdentity, Intervention, ModelIdentity, every_layer
 from pragworld_tasks.layers.token_report import TokenReport
 
+# By number, the gold probabilities of an example in each run.
+_GOLD = TypeAdapter(list[list[float]])
 _PAIRS = TypeAdapter(list[PairEffect])
 
 # All layers in one pass, or one prompt and one layer at a time.
-Engine = Literal["sweep", "pyvene"]
+EngineName = Literal["sweep", "pyvene"]
 
 
 @dataclass(frozen=True)
-class SweepInputs:
-    """A model and the documents to sweep it on."""
+class Sweep:
+    """A model and the examples to sweep it on.
+
+    Attributes:
+        decoder, model: The model, and what reports say of it.
+        data: What reports say of the examples.
+        groups: The examples as token ids.
+        engine: The engine.
+        budget: The tokens that go through a layer at a time.
+        files: Digests of the model's files, by what they are; a run with others does not resume.
+    """
 
     decoder: Decoder
     model: ModelIdentity
     data: DataIdentity
     groups: list[PromptGroup]
-    engine: Engine
-    trees: bool  # whether the prompts of a group are packed as a tree
-    budget: int  # the tokens that go through a layer at a time
-    run_identity: dict[str, Any]  # what results depend on besides the intervention
+    engine: EngineName
+    budget: int
+    files: dict[str, Any]
+
+    def start_engine(self, positions: str = "all") -> Engine:
+        """Return the engine for interventions at some positions.
+
+        If the model does not support token trees, a line on stderr says so.
+
+        Raises:
+            InputError: pyvene is not installed, or prompts cannot be padded to one length.
+        """
+        if self.engine == "pyvene":
+            from pragworld_interp.engine.pyvene_engine import PyveneEngine
+
+            return PyveneEngine(self.decoder)
+        return OnePassEngine(self.decoder, self._takes_trees(positions), positions)
+
+    def _takes_trees(self, positions: str) -> bool:
+        prompts = [group.prompts for group in self.groups]
+        longest = packing.longest_tree(self.groups, positions)
+        # Processes that share a run must pack alike, so what one of them finds holds for all.
+        obstacles = from_all(agreement.tree_obstacle(self.decoder, prompts, longest))
+        reason = next((obstacle for obstacle in obstacles if obstacle), None)
+        if reason is None:
+            return True
+        if not all(from_all(agreement.rows_agree(self.decoder, prompts))):
+            raise InputError(
+                f"{self.model.name}: its residuals in a batch are not those of each prompt, so it "
+                "cannot be swept in one pass; use the engine pyvene"
+            )
+        if process_state().is_main_process:
+            print(
+                f"{self.model.name}: prompts are padded to one length, not packed as trees: "
+                f"{reason}",
+                file=sys.stderr,
+            )
+        return False
+
+    def run_identity(self, engine: Engine) -> dict[str, Any]:
+        """Return what observations depend on besides the intervention."""
+        on_cpu = self.decoder.device.type == "cpu"
+        return {
+            # On a CPU, the number of threads changes how sums are rounded.
+            "threads": torch.get_num_threads() if on_cpu else None,
+            "model": asdict(self.model),
+            "data": asdict(self.data),
+            "engine": self.engine,
+            "attention": self.decoder.attention,
+            "layout": engine.layout,
+            "batch_tokens": self.budget,
+            **self.files,
+        }
+
+    def plan(self, engine: Engine, work: Any, description: str) -> Plan[PromptGroup]:
+        """Return a plan to observe all groups."""
+        return Plan(
+            engine.units(self.groups, self.budget),
+            work,
+            self.budget,
+            name=lambda group: f"group {group.number}",
+            size=lambda group: group.examples,
+            description=description,
+        )
+
+    def observations(
+        self,
+        plan: Plan[PromptGroup],
+        form: TypeAdapter[Any],
+        out: Path | None,
+        identity: dict[str, Any],
+    ) -> list[tuple[PromptGroup, Any]] | None:
+        """Return each group with what is observed of it, in the order of the groups.
+
+        Args:
+            plan: What to observe.
+            form: The form of what is observed of a group.
+            out: The file of the report, beside which observations are recorded; None to keep them
+                in memory.
+            identity: What they depend on.
+
+        Returns:
+            None in all processes but the first.
+        """
+        found: list[Any] | None
+        if out is None:
+            found = [result for _, results in observe(plan) for result in results]
+        else:
+            try:
+                found = recorded(plan, out, identity)
+            except _NotFiniteError:  # no rerun can use the journals
+                remove_journals(out)
+                raise
+        if found is None:
+            return None
+        results = [form.validate_python(result) for result in found]
+        groups = [group for unit in plan.units for group in unit]  # in the order of their lengths
+        return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].number)
 
 
-def prepare_sweep(
+def load_sweep(
     model: loading.Model,
     documents: Sequence[Document],
     generator: dict[str, Any] | None = None,
-    engine: Engine = "sweep",
+    engine: EngineName = "sweep",
     budget: int | None = None,
-) -> SweepInputs:
+) -> Sweep:
     """Load a model and tokenize the prompts of documents.
-
-    If the model does not support token trees, a line on stderr says so.
 
     Args:
         model: The model.
@@ -79,90 +187,60 @@ def prepare_sweep(
         InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
     """
     decoder, identity = loading.load_decoder(model)
-    sweep = inputs_of(decoder, identity, documents, generator, engine, budget)
     # An adapter's folder may be given as the model, without the base model that is in another one.
     names = (model.name, decoder.model.name_or_path, model.adapter)
-    sweep.run_identity.update(loading.local_files(name for name in names if name))
-    return sweep
+    files = loading.local_files(name for name in names if name)
+    examples = document_examples(documents)
+    return make_sweep(decoder, identity, examples, generator, engine, budget, files)
 
 
-def inputs_of(
+def make_sweep(
     decoder: Decoder,
     model: ModelIdentity,
-    documents: Sequence[Document | OwnPrompt],
+    examples: Sequence[Example],
     generator: dict[str, Any] | None = None,
-    engine: Engine = "sweep",
+    engine: EngineName = "sweep",
     budget: int | None = None,
-) -> SweepInputs:
-    """Tokenize the prompts of documents for a model that is loaded; see `prepare_sweep`."""
-    prompts = tokenize_prompts(decoder, documents, model.chat_template)
-    groups = group_prompts(documents, prompts)
-    trees = engine == "sweep" and _takes_trees(decoder, model, groups, "all")
-    data = data_identity(documents, label_texts(documents), generator)
-    on_cpu = decoder.device.type == "cpu"
-    budget = budget or runs.default_budget(decoder.device)
-    run_identity = {
-        # On a CPU, the number of threads changes how sums are rounded.
-        "threads": torch.get_num_threads() if on_cpu else None,
-        "model": asdict(model),
-        "data": asdict(data),
-        "engine": engine,
-        "attention": decoder.attention,
-        "trees": trees,
-        "batch_tokens": budget,
-    }
-    return SweepInputs(decoder, model, data, groups, engine, trees, budget, run_identity)
+    files: dict[str, Any] | None = None,
+) -> Sweep:
+    """Tokenize the prompts of examples for a model that is loaded; see `load_sweep`."""
+    most = longest_prompt(decoder.model)
+    prompts = tokenize_prompts(decoder.tokenizer, examples, model.chat_template, most)
+    return Sweep(
+        decoder,
+        model,
+        data_identity(examples, generator),
+        group_prompts(examples, prompts),
+        engine,
+        budget or default_budget(decoder.device),
+        files or {},
+    )
 
 
-def _takes_trees(
-    decoder: Decoder, model: ModelIdentity, groups: Sequence[PromptGroup], positions: str
-) -> bool:
-    """Return whether the prompts of groups can be packed as trees; else, a line on stderr says why.
-
-    Raises:
-        InputError: They cannot be padded to one length either.
-    """
-    prompts = [group.prompts for group in groups]
-    longest = packing.longest_tree(groups, positions)
-    # Processes that share a run must pack alike, so what one of them finds holds for all.
-    obstacles = runs.from_all(agreement.tree_obstacle(decoder, prompts, longest))
-    reason = next((obstacle for obstacle in obstacles if obstacle), None)
-    if reason is None:
-        return True
-    if not all(runs.from_all(agreement.rows_agree(decoder, prompts))):
-        raise InputError(
-            f"{model.name}: its residuals in a batch are not those of each prompt, so it cannot be "
-            "swept in one pass; use `pragworld-interp` with --engine pyvene"
-        )
-    if runs.process_state().is_main_process:
-        print(
-            f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
-            file=sys.stderr,
-        )
-    return False
+# Ablation -----------------------------------------------------------------------------------------
 
 
 def ablate_layers(
-    sweep: SweepInputs,
+    sweep: Sweep,
     intervention: Intervention,
-    out: Path,
     layers: Layers | None = None,
+    out: Path | None = None,
 ) -> LayerReport | None:
-    """Ablate each layer in turn, write the report to `out`, and return it.
+    """Ablate each layer in turn, and return the report.
 
-    An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report.
+    If several processes share the run, only the first returns the report.
 
     Args:
-        sweep: The model and the documents.
+        sweep: The model and the examples.
         intervention: What to do.
-        out: The file of the report.
         layers: The layers to ablate, each alone or some together; None for every layer.
+        out: The file of the report, which is written. An interrupted run resumes from the journals
+            beside it. None to write nothing.
 
     Raises:
         InputError: A layer does not exist, a prompt has no such positions, attention has no heads
-            to ablate, the engine is not installed or cannot do this, the journal is of another
-            run, logits are not finite, or the memory does not suffice.
+            to ablate, the engine is not installed, the journal is of another run, logits are not
+            finite, or the memory does not suffice.
     """
     blocks = sweep.decoder.blocks
     heads = None
@@ -171,208 +249,128 @@ def ablate_layers(
     targets = choose_targets(layers, len(blocks), heads)
     for group in sweep.groups:
         group_positions(group, intervention.positions)
-    if sweep.engine == "pyvene":
-        from pragworld_interp.engine import pyvene_engine as reference
+    engine = sweep.start_engine(intervention.positions)
+    ablation = build_ablation(sweep.decoder, sweep.groups, intervention, targets)
 
-        is_single = all(target in every_layer(len(blocks)) for target in targets)
-        if intervention.positions != "all" or not is_single:
-            raise InputError(
-                "--engine pyvene ablates single layers at all positions; use --engine sweep"
-            )
-    trees = sweep.trees
-    if trees and intervention.positions != "all":  # where prompts share fewer tokens
-        trees = _takes_trees(sweep.decoder, sweep.model, sweep.groups, intervention.positions)
-    units = packing.work_units(sweep.groups, trees, sweep.budget, intervention.positions)
-    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[float]]]:
+        return gold_by_group(sweep.decoder, engine, groups, ablation, budget)
 
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        if sweep.engine == "pyvene":
-            prompts = [prompt for group in groups for prompt in group.prompts]
-            logits = reference.reference_ablated_logits(sweep.decoder, prompts, replacement)
-        else:
-            batch = packing.group_batch(groups, trees, sweep.decoder.dtype, intervention.positions)
-            logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
-        rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
-        _check_finite(sweep.decoder, logits[:1], rows)
-        names = [target.name for target in targets]
-        _check_finite(sweep.decoder, logits[1:], rows, "ablated", names)
-        return ablation.gold_by_group(logits, groups)
-
-    run_identity = {
-        **sweep.run_identity,
-        "trees": trees,
+    identity = {
+        **sweep.run_identity(engine),
         "intervention": asdict(intervention),
         "targets": [asdict(target) for target in targets],
     }
-
-    def decode_group(group: PromptGroup, result: Any) -> Any:
-        shape = (len(group.documents), 1 + len(targets))
-        if np.shape(result) != shape or not all(
-            isinstance(value, float | int) and 0 <= value <= 1 for row in result for value in row
-        ):
-            raise ValueError("not the probabilities of the group")
-        return result
-
-    by_group = _results(sweep, units, work, decode_group, out, run_identity, intervention.name)
+    plan = sweep.plan(engine, work, intervention.name)
+    by_group = sweep.observations(plan, _GOLD, out, identity)
     if by_group is None:
         return None
-    documents = [document for group, _ in by_group for document in group.documents]
-    gold = [row for _, rows in by_group for row in rows]
-    report = build_report(documents, gold, sweep.model, sweep.data, intervention, targets)
-    report.write(out, overwrite=True)
-    runs.remove_journals(out)
+    examples = [example for group, _ in by_group for example in group.examples]
+    gold = np.array([row for _, rows in by_group for row in rows])
+    report = build_report(examples, gold, sweep.model, sweep.data, intervention, targets)
+    if out is not None:
+        report.write(out, overwrite=True)
+        remove_journals(out)
     return report
 
 
-def patch_layers(
-    sweep: SweepInputs,
-    positions: str,
-    out: Path,
-) -> PatchingReport | None:
-    """Patch the residuals at each layer in turn, write the report to `out`, and return it.
+def gold_by_group(
+    decoder: Decoder,
+    engine: Engine,
+    groups: Sequence[PromptGroup],
+    ablation: Ablation,
+    budget: int,
+) -> list[list[list[float]]]:
+    """Return, for each example of each group, p(gold) in the plain run and with each target.
 
-    An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report.
+    Raises:
+        InputError: Logits are not finite.
+    """
+    logits = engine.ablated_logits(groups, ablation, budget)
+    rows = [row for group in groups for row in group.pairs]
+    _check_finite(decoder, logits[:1], rows)
+    names = [target.name for target in ablation.targets]
+    _check_finite(decoder, logits[1:], rows, "ablated", names)
+    gold = iter(gold_probabilities(logits, [example for example, _ in rows]))
+    return [[next(gold) for _ in group.examples] for group in groups]
+
+
+# Patching -----------------------------------------------------------------------------------------
+
+
+def patch_layers(
+    sweep: Sweep, positions: str = "all", out: Path | None = None
+) -> PatchingReport | None:
+    """Patch the residuals at each layer in turn, and return the report.
+
+    If several processes share the run, only the first returns the report.
 
     Args:
-        sweep: The model and the documents.
+        sweep: The model and the examples.
         positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
-        out: The file of the report.
+        out: As in `ablate_layers`.
 
     Raises:
         InputError: There are no altered variants with their originals, a prompt has no such
             positions, the engine is not installed, the journal is of another run, logits are
             not finite, or the memory does not suffice.
     """
-    if not any(map(patching.count_pairs, sweep.groups)):
+    pairs = {group.number: patching_pairs(group, positions) for group in sweep.groups}
+    if not any(pairs.values()):
         split = f"split {sweep.data.split}"
-        if all(document.is_original for group in sweep.groups for document in group.documents):
+        if all(example.is_original for group in sweep.groups for example in group.examples):
             raise InputError(f"{split} has no altered variants to patch from; choose another split")
         raise InputError(
             f"{split}: the altered variants are without their originals, into which they are "
             "patched; add the originals of their groups"
         )
-    for group in sweep.groups:
-        group_positions(group, patching.needed_positions(positions))
-    work = _patching_work(sweep, positions)
-    units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
-    run_identity = {**sweep.run_identity, "positions": positions}
+    engine = sweep.start_engine()
 
-    def decode_group(_: PromptGroup, result: Any) -> Any:
-        return _PAIRS.validate_python(result)
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[list[dict[str, Any]]]:
+        own = [pairs[group.number] for group in groups]
+        logits = _patched_logits(sweep.decoder, engine, groups, own, budget)
+        return [
+            [asdict(effect) for effect in pair_effects(*each)]
+            for each in zip(groups, own, logits, strict=True)
+        ]
 
-    by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
-    pairs = tuple(effect for _, effects in by_group or () for effect in effects)
+    identity = {**sweep.run_identity(engine), "positions": positions}
+    by_group = sweep.observations(sweep.plan(engine, work, "patching"), _PAIRS, out, identity)
     if by_group is None:
         return None
-    report = PatchingReport(sweep.model, sweep.data, positions, pairs)
-    report.write(out, overwrite=True)
-    runs.remove_journals(out)
+    effects = tuple(effect for _, own in by_group for effect in own)
+    report = PatchingReport(sweep.model, sweep.data, positions, effects)
+    if out is not None:
+        report.write(out, overwrite=True)
+        remove_journals(out)
     return report
 
 
-def _patching_work(sweep: SweepInputs, positions: str) -> runs.Work:
-    """Return the function that computes the effects of the pairs of groups."""
-    if sweep.engine == "pyvene":
-        from pragworld_interp.engine import pyvene_engine as reference
-    decoder = sweep.decoder
-    layers = [target.name for target in every_layer(len(decoder.blocks))]
-
-    def logits_of(
-        groups: Sequence[PromptGroup], pairs: list[list[patching.PatchingPair]], budget: int
-    ) -> list[patching.PatchedLogits]:
-        if sweep.engine == "pyvene":
-            return [
-                reference.reference_patched_logits(decoder, group.prompts, own)
-                for group, own in zip(groups, pairs, strict=True)
-            ]
-        prompts = [group.prompts for group in groups]
-        return patching.patched_logits(decoder, prompts, pairs, sweep.trees, budget)
-
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        pairs = [patching.patching_pairs(group, positions) for group in groups]
-        results = []
-        for group, own_pairs, own_logits in zip(
-            groups, pairs, logits_of(groups, pairs, budget), strict=True
-        ):
-            _check_finite(decoder, own_logits.plain[None], group.pairs)
-            originals = [group.pairs[pair.original] for pair in own_pairs]
-            _check_finite(decoder, own_logits.patched, originals, "patched", layers)
-            effects = patching.pair_effects(group, own_pairs, own_logits)
-            results.append([asdict(effect) for effect in effects])
-        return results
-
-    return work
-
-
-def _results(
-    sweep: SweepInputs,
-    units: Sequence[Sequence[PromptGroup]],
-    work: runs.Work,
-    decode_group: Callable[[PromptGroup, Any], Any],
-    out: Path,
-    run_identity: Mapping[str, Any],
-    description: str,
-) -> list[tuple[PromptGroup, Any]] | None:
-    """Do the work on all units, and return groups and results in the order of the groups.
-
-    All processes but the first get None instead.
-    """
-    try:
-        results = runs.run_units(
-            units,
-            work,
-            decode_group,
-            out,
-            run_identity,
-            sweep.budget,
-            description,
+def pair_effects(
+    group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
+) -> list[PairEffect]:
+    """Return the effects of the pairs of a group."""
+    effects = []
+    for number, pair in enumerate(pairs):
+        original, altered = group.examples[pair.original], group.examples[pair.altered]
+        runs = [logits.plain[pair.original], logits.plain[pair.altered], *logits.patched[:, number]]
+        (probabilities,) = gold_probabilities(torch.stack(runs)[:, None], [altered])
+        original_run, altered_run, *patched = (round(p, DIGITS) for p in probabilities)
+        effects.append(
+            PairEffect(
+                group=altered.group,
+                original=original.row,
+                altered=altered.row,
+                alteration=altered.alteration,
+                answer=altered.answer,
+                original_run=original_run,
+                altered_run=altered_run,
+                patched=tuple(patched),
+            )
         )
-    except _NotFiniteError:  # no rerun can use the journals
-        runs.remove_journals(out)
-        raise
-    if results is None:
-        return None
-    groups = [group for unit in units for group in unit]  # units have the order of their lengths
-    return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].documents[0].group)
+    return effects
 
 
-class _NotFiniteError(InputError):
-    """Logits from which no answer follows."""
-
-
-def _check_finite(
-    decoder: Decoder,
-    logits: torch.Tensor,
-    rows: Sequence[tuple[Document | OwnPrompt, Sequence[int]]],
-    intervention: str = "",
-    names: Sequence[str] = (),
-) -> None:
-    """Refuse logits that are not finite: no answer follows from them.
-
-    Args:
-        decoder: The model.
-        logits: [targets, rows, labels] of each intervention, or [1, rows, labels] of the plain
-            run.
-        rows: The document and the prompt of each row.
-        intervention: What was done to each layer; empty for the plain run.
-        names: What it was done to, in turn.
-    """
-    bad = (~logits.isfinite().all(2)).nonzero()
-    if not len(bad):
-        return
-    number, row = bad[0].tolist()
-    document, prompt = rows[row]
-    layer = None if intervention else decoder.first_overflow(prompt)
-    what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
-    done = f" with layer {names[number]} {intervention}" if intervention else ""
-    raise _NotFiniteError(
-        f"{place_of(document)}: {what} are not finite{done} in "
-        f"{decoder.dtype!s:.20}; use another dtype, such as float32"
-    )
-
-
-def trace_layers(sweep: SweepInputs) -> TokenReport:
+def trace_layers(sweep: Sweep) -> TokenReport:
     """Patch each token and each part of a pair at each layer, and return the report.
 
     Args:
@@ -382,41 +380,80 @@ def trace_layers(sweep: SweepInputs) -> TokenReport:
         InputError: Several processes run this, the engine is not installed, logits are not finite,
             or the memory does not suffice.
     """
-    if sweep.engine == "pyvene":
-        from pragworld_interp.engine import pyvene_engine as reference
-    if runs.process_state().num_processes > 1:
+    if process_state().num_processes > 1:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups
-    layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
-    plan = tracing.plan_trace(group)
+    engine = sweep.start_engine()
+    trace = tracing.plan_trace(group)
 
-    def work(
-        pairs: Sequence[patching.PatchingPair], budget: int
-    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        if sweep.engine == "pyvene":
-            logits = reference.reference_patched_logits(sweep.decoder, group.prompts, pairs)
-        else:
-            (logits,) = patching.patched_logits(
-                sweep.decoder, [group.prompts], [pairs], sweep.trees, budget
-            )
-        _check_finite(sweep.decoder, logits.plain[None], group.pairs)
-        originals = [group.pairs[pair.original] for pair in pairs]
-        _check_finite(sweep.decoder, logits.patched, originals, "patched", layers)
+    def work(pairs: Sequence[PatchingPair], budget: int) -> list[Any]:
+        (logits,) = _patched_logits(sweep.decoder, engine, [group], [pairs], budget)
         return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
 
-    place = place_of(group.documents[plan.altered])
-    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place)
-    results: list[tuple[torch.Tensor, torch.Tensor]] = []
-    with tqdm(
-        total=len(plan.pairs),
-        desc="tracing",
-        unit="position",
-        disable=runs.hides_progress(),
-    ) as progress:
-        for portion in tracing.portions(plan, sweep.trees, sweep.budget):
-            results += memory.work(portion)
-            progress.update(len(portion))
+    plan = Plan(
+        tracing.portions(trace, engine.layout == "trees", sweep.budget),
+        work,
+        sweep.budget,
+        name=lambda _: group.examples[trace.altered].place,
+        size=lambda pair: [pair],
+        description="tracing",
+        counted="position",
+    )
+    results = [result for _, own in observe(plan) for result in own]
     plain, _ = results[0]
     patched = [own for _, own in results]
     tokenizer = sweep.decoder.tokenizer
-    return tracing.build_trace(plan, sweep.model, sweep.data, tokenizer, plain, patched)
+    return tracing.build_trace(trace, sweep.model, sweep.data, tokenizer, plain, patched)
+
+
+def _patched_logits(
+    decoder: Decoder,
+    engine: Engine,
+    groups: Sequence[PromptGroup],
+    pairs: Sequence[Sequence[PatchingPair]],
+    budget: int,
+) -> list[PatchedLogits]:
+    """Return the logits of groups and their pairs, which are finite."""
+    layers = [target.name for target in every_layer(len(decoder.blocks))]
+    found = engine.patched_logits(groups, pairs, budget)
+    for group, own, logits in zip(groups, pairs, found, strict=True):
+        _check_finite(decoder, logits.plain[None], group.pairs)
+        originals = [group.pairs[pair.original] for pair in own]
+        _check_finite(decoder, logits.patched, originals, "patched", layers)
+    return found
+
+
+class _NotFiniteError(InputError):
+    """Logits from which no answer follows."""
+
+
+def _check_finite(
+    decoder: Decoder,
+    logits: torch.Tensor,
+    rows: Sequence[tuple[Example, Sequence[int]]],
+    intervention: str = "",
+    names: Sequence[str] = (),
+) -> None:
+    """Refuse logits that are not finite: no answer follows from them.
+
+    Args:
+        decoder: The model.
+        logits: [targets, rows, labels] of each intervention, or [1, rows, labels] of the plain
+            run.
+        rows: The example and the prompt of each row.
+        intervention: What was done to each layer; empty for the plain run.
+        names: What it was done to, in turn.
+    """
+    bad = (~logits.isfinite().all(2)).nonzero()
+    if not len(bad):
+        return
+    number, row = bad[0].tolist()
+    example, prompt = rows[row]
+    layer = None if intervention else decoder.first_overflow(prompt)
+    what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
+    done = f" with layer {names[number]} {intervention}" if intervention else ""
+    is_widest = decoder.dtype == torch.float32
+    remedy = "check its weights" if is_widest else "use another dtype, such as float32"
+    raise _NotFiniteError(
+        f"{example.place}: {what} are not finite{done} in {decoder.dtype!s:.20}; {remedy}"
+    )

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pragworld_interp.engine.patching import PatchingPair
 from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.pairs import PatchingPair
 from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
 from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
@@ -61,7 +61,7 @@ def plan_trace(group: PromptGroup) -> TracePlan:
     Tokens are patched from their aligned counterparts, and altered ones from those that replace
     them. The last token is patched from the last one, whatever it is.
     """
-    original = next(n for n, document in enumerate(group.documents) if document.is_original)
+    original = next(n for n, example in enumerate(group.examples) if example.is_original)
     altered = 1 - original
     prompts = group.prompts[original], group.prompts[altered]
     parts = group.parts[original], group.parts[altered]
@@ -122,7 +122,7 @@ def build_trace(
         plain: [2, labels] logits of the prompts.
         patched: [layers, labels] logits of each pair of the plan.
     """
-    original, altered = (plan.group.documents[n] for n in (plan.original, plan.altered))
+    original, altered = (plan.group.examples[n] for n in (plan.original, plan.altered))
     runs = torch.cat([plain[[plan.original, plan.altered]], *patched])
     (probabilities,) = gold_probabilities(runs[:, None], [altered])
     rounded = [round(p, DIGITS) for p in probabilities]

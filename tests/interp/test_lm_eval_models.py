@@ -26,8 +26,8 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from pragworld_interp import EXAMPLES, likelihoods, read_layers
 from pragworld_interp.engine import tree_attention
-from pragworld_interp.engine.ablation import ablated_module
 from pragworld_interp.engine.decoder import find_blocks, without_labels
+from pragworld_interp.engine.interventions import ablated_module
 from pragworld_interp.engine.packing import build_tree
 from pragworld_interp.likelihoods import (
     Continuation,

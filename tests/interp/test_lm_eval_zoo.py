@@ -16,8 +16,8 @@ from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from pragworld_interp.engine.ablation import ablated_module
 from pragworld_interp.engine.decoder import find_blocks
+from pragworld_interp.engine.interventions import ablated_module
 from pragworld_tasks.data.prompts import label_prompt
 
 TASKS = ("pragworld_manual_mc", "pragworld_entity_tracking_mc")

@@ -21,13 +21,16 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from pragworld_interp.engine.ablation import Ablation, ablated_logits
+from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.interventions import Ablation
 from pragworld_interp.engine.packing import pad_prompts
 from pragworld_interp.engine.rope import longest_prompt
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.parts import PromptParts
 from pragworld_interp.prompts.tokenization import TokenizedPrompt, tokenize_prompts
 from pragworld_interp.run.loading import Model, check_revision, load_decoder
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -44,9 +47,18 @@ TEMPLATE = (
 )
 
 
+def tokenized(
+    decoder: Decoder, documents: Sequence[Document], chat_template: bool = False
+) -> list[TokenizedPrompt]:
+    """Return the prompts of documents as a decoder's tokenizer makes them."""
+    most = longest_prompt(decoder.model)
+    examples = document_examples(documents)
+    return tokenize_prompts(decoder.tokenizer, examples, chat_template, most)
+
+
 def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None = None) -> Tensor:
     """Return [1 + layers, prompts, 2] logits, with every MLP ablated in turn."""
-    prompts = prompts or tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
+    prompts = prompts or tokenized(decoder, DOCUMENTS, chat_template=False)
     batch = pad_prompts([prompt.ids for prompt in prompts])
     ablation = Ablation("mlp", every_layer(len(decoder.blocks)))
     return ablated_logits(decoder, batch, ablation, chunk=1000).cpu()
@@ -111,7 +123,7 @@ def test_with_an_adapter_logits_are_those_of_peft(
     assert re.fullmatch(rf"{tmp_path}@[0-9a-f]{{8}}", identity.adapter or "")
     assert (identity.name, identity.layers, len(decoder.blocks)) == (TINY, 5, 5)
     assert [block.module for block in decoder.blocks] == list(decoder.model.model.layers)
-    prompts = tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
+    prompts = tokenized(decoder, DOCUMENTS, chat_template=False)
     with torch.inference_mode():
         logits = [model(torch.tensor([prompt.ids])).logits[0, -1] for prompt in prompts]
     found = logits_by_layer(decoder)
@@ -420,9 +432,7 @@ def test_without_a_template_prompts_are_tokenized_as_they_are() -> None:
     decoder, identity = load_decoder(Model(TINY))
     assert not identity.chat_template
     bos = decoder.tokenizer.bos_token
-    for document, prompt in zip(
-        DOCUMENTS, tokenize_prompts(decoder, DOCUMENTS, False), strict=True
-    ):
+    for document, prompt in zip(DOCUMENTS, tokenized(decoder, DOCUMENTS, False), strict=True):
         assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
         assert dialogue(decoder, prompt) == document.context
         assert text_at(decoder, prompt, prompt.parts.question).strip() == document.question
@@ -444,7 +454,7 @@ def test_a_tokenizer_that_appends_eos_is_read_where_the_prompt_ends(tmp_path: Pa
     ending, _ = load_decoder(Model(str(target)))
     assert ending.tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id
     plain, _ = load_decoder(Model(TINY))
-    assert tokenize_prompts(ending, DOCUMENTS, False) == tokenize_prompts(plain, DOCUMENTS, False)
+    assert tokenized(ending, DOCUMENTS, False) == tokenized(plain, DOCUMENTS, False)
     assert ending.labels == plain.labels
 
 
@@ -455,7 +465,7 @@ def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
     decoder, identity = load_decoder(model)
     assert identity.chat_template
     tokenizer = decoder.tokenizer
-    for document, prompt in zip(DOCUMENTS, tokenize_prompts(decoder, DOCUMENTS, True), strict=True):
+    for document, prompt in zip(DOCUMENTS, tokenized(decoder, DOCUMENTS, True), strict=True):
         text = tokenizer.decode(prompt.ids)
         assert text == f"<s>[user] {text_of(document)}</s>[assistant]"
         assert prompt.ids.count(tokenizer.bos_token_id) == 1
@@ -472,14 +482,14 @@ def test_a_token_that_reaches_beyond_the_dialogue_is_not_taken_for_it(tmp_path: 
     decoder, _ = load_decoder(templated(tmp_path, TEMPLATE, f"{instruction}* Al", "!\n\nNow"))
     document = dataclasses.replace(DOCUMENTS[0], context="* Alice: The pears\nBob: are gone!")
     for chat_template in (False, True):
-        (prompt,) = tokenize_prompts(decoder, [document], chat_template)
+        (prompt,) = tokenized(decoder, [document], chat_template)
         assert dialogue(decoder, prompt) == "ice: The pears\nBob: are gone"
 
 
 def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_path: Path) -> None:
     changing = TEMPLATE.replace("message['content']", "message['content'] | upper")
     decoder, _ = load_decoder(templated(tmp_path, changing))
-    (prompt,) = tokenize_prompts(decoder, DOCUMENTS[:1], True)
+    (prompt,) = tokenized(decoder, DOCUMENTS[:1], True)
     assert prompt.parts == PromptParts()
 
 
@@ -494,13 +504,13 @@ def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path)
     _config(max_position_embeddings=300)(Path(model.name))
     decoder, _ = load_decoder(model)
     subset = list(DOCUMENTS)
-    assert len(tokenize_prompts(decoder, subset, chat_template)) == len(subset)
+    assert len(tokenized(decoder, subset, chat_template)) == len(subset)
     subset[3] = dataclasses.replace(subset[3], context="\n".join([subset[3].context] * 9))
     with pytest.raises(
         InputError,
         match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
     ):
-        tokenize_prompts(decoder, subset, chat_template)
+        tokenized(decoder, subset, chat_template)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +18,9 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from pragworld_interp.cli import main
-from pragworld_interp.engine import ablation
-from pragworld_interp.prompts.parts import PromptParts
-from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run import units as runs
+from pragworld_interp.engine import ablation, one_pass
+from pragworld_interp.run import processes
+from pragworld_interp.run.observations import Plan, observe, recorded
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -105,9 +104,9 @@ def test_a_process_measures_its_own_prompts_and_gets_all(
         return [*done, *((number, torch.tensor(number)) for number in {*range(5)} - {*own})]
 
     state = SimpleNamespace(process_index=process, num_processes=2, is_local_main_process=False)
-    monkeypatch.setattr(runs, "process_state", lambda: state)
-    monkeypatch.setattr(runs, "gather_object", gather)
-    assert runs.divide_prompts(5, measure, "a test") == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(processes, "process_state", lambda: state)
+    monkeypatch.setattr(processes, "gather_object", gather)
+    assert processes.divide_prompts(5, measure, "a test") == [0, 1, 2, 3, 4]
     assert ran == own
 
 
@@ -142,7 +141,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             wraps=ablation.ablated_logits, side_effect=[mock.DEFAULT, KeyboardInterrupt]
         )
         with monkeypatch.context() as patched:
-            patched.setattr(ablation, "ablated_logits", once)
+            patched.setattr(one_pass, "ablated_logits", once)
             with pytest.raises(SystemExit, match="130"):
                 main(command)
         journal = out.parent / ".layers.json.journal-0"
@@ -191,26 +190,25 @@ def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
         main(command)
 
 
+def planned(units: Sequence[Sequence[int]], work: Callable[..., list[Any]]) -> Plan[int]:
+    return Plan(units, work, 256, lambda item: f"item {item}", lambda item: [item], "a test")
+
+
 def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]:
-    """Run five units of one group each up to a unit, and return the numbers of those that ran."""
+    """Run five units of one item each up to a unit, and return the numbers of those that ran."""
     ran: list[int] = []
 
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        (number,) = groups[0].prompts[0]
-        if number == stop:
+    def work(items: Sequence[int], budget: int) -> list[Any]:
+        if items[0] == stop:
             raise KeyboardInterrupt
-        ran.append(number)
-        return [{"p": [0.5, number]}]
+        ran.extend(items)
+        return [{"p": [0.5, number]} for number in items]
 
-    units = [[group(number)] for number in range(5)]
+    plan = planned([[number] for number in range(5)], work)
     with suppress(KeyboardInterrupt):
-        results = runs.run_units(units, work, as_it_is, target, identity, 256, "a test")
+        results = recorded(plan, target, identity)
         assert results == [{"p": [0.5, number]} for number in range(5)]
     return ran
-
-
-def as_it_is(_: PromptGroup, result: Any) -> Any:
-    return result
 
 
 def test_the_journal_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -233,50 +231,43 @@ def test_a_run_resumes_wherever_its_journal_was_cut_off(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(content[: ends[done]])
 
 
-def group(number: int) -> PromptGroup:
-    return PromptGroup((), ([number],), (PromptParts(),))
-
-
 @pytest.mark.parametrize("room", [1, 3, 100])
-def test_when_memory_is_short_units_and_the_budget_are_halved(room: int, tmp_path: Path) -> None:
+def test_when_memory_is_short_units_and_the_budget_are_halved(room: int) -> None:
     tried: list[tuple[int, int]] = []
 
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        tried.append((len(groups), budget))
-        if len(groups) > room or budget > 64:
+    def work(items: Sequence[int], budget: int) -> list[Any]:
+        tried.append((len(items), budget))
+        if len(items) > room or budget > 64:
             raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
-        return [one.prompts[0][0] for one in groups]
+        return list(items)
 
-    units = [[group(number) for number in range(start, start + 5)] for start in (0, 5)]
-    found = runs.run_units(units, work, as_it_is, tmp_path / "out", {}, 256, "a test")
-    assert found == list(range(10))
+    found = observe(planned([range(5), range(5, 10)], work))
+    assert [*found] == [(0, [*range(5)]), (1, [*range(5, 10)])]
     # What was found out once is not found out again.
     assert [budget for _, budget in tried] == sorted((b for _, b in tried), reverse=True)
     failed = [one for one in tried if one[0] > room or one[1] > 64]
     assert len(failed) == len(set(failed))
 
 
-def test_where_memory_does_not_do_at_all_one_line_says_so(tmp_path: Path) -> None:
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+@pytest.mark.parametrize(
+    ("kind", "error", "message"),
+    [
+        (
+            InputError,
+            "DefaultCPUAllocator: can't allocate memory",
+            "^out of memory on item 7, even",
+        ),
+        (RuntimeError, "mat1 and mat2 shapes cannot be multiplied", "shapes"),
+    ],
+)
+def test_a_lack_of_memory_is_named_and_no_other_error_taken_for_it(
+    kind: type[Exception], error: str, message: str
+) -> None:
+    def work(items: Sequence[int], budget: int) -> list[Any]:
+        raise RuntimeError(error)
 
-    with pytest.raises(InputError, match=r"^out of memory on group 7, even on its own; use"):
-        runs.run_units([[documented(7)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
-
-
-def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    with pytest.raises(RuntimeError, match="shapes"):
-        runs.run_units([[group(0), group(1)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
-
-
-def documented(number: int) -> PromptGroup:
-    from pragworld_tasks.data.documents import Document
-
-    document = Document(0, "c", "q", "yes", number, True, None, None, "manual", number, True)
-    return PromptGroup((document,), ([1],), (PromptParts(),))
+    with pytest.raises(kind, match=message):
+        list(observe(planned([[7]], work)))
 
 
 def test_results_are_those_of_the_documents_whatever_the_units(

@@ -52,16 +52,15 @@ def test_in_a_packed_tree_every_token_sees_its_own_beginning_and_nothing_else(
 @given(PROMPTS)
 def test_the_history_of_a_token_is_the_same_packed_and_padded(prompts: list[list[int]]) -> None:
     tree = pack_trees([build_tree(prompts)], torch.float32)
-    for side in ("left", "right"):
-        rows = pad_prompts(prompts, side)
-        for number, prompt in enumerate(prompts):
-            row, end = rows.ends[number].tolist()
-            own = rows.history[row, end - len(prompt) + 1 : end + 1]
-            path = build_tree(prompts).paths[number]
-            assert own.tolist() == tree.history[0, path].tolist()
-            assert rows.ids[row, end - len(prompt) + 1 : end + 1].tolist() == prompt
-            assert rows.positions[row, end] == len(prompt) - 1
-            assert rows.mask[row].sum() == len(prompt)
+    rows = pad_prompts(prompts)
+    for number, prompt in enumerate(prompts):
+        row, end = rows.ends[number].tolist()
+        own = rows.history[row, end - len(prompt) + 1 : end + 1]
+        path = build_tree(prompts).paths[number]
+        assert own.tolist() == tree.history[0, path].tolist()
+        assert rows.ids[row, end - len(prompt) + 1 : end + 1].tolist() == prompt
+        assert rows.positions[row, end] == len(prompt) - 1
+        assert rows.mask[row].sum() == len(prompt)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50)), max_size=20), st.integers(1, 200))

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_interp.engine.patching import patching_pairs
 from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.examples import Example, document_examples
+from pragworld_interp.prompts.pairs import patching_pairs
 from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
-from pragworld_interp.run.inputs import OwnPrompt
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import PARTS, PARTS_OF_PAIRS, positions_problem
 
 TOKENS = st.lists(st.integers(0, 5), max_size=20)
-DOCUMENTS = generate(groups=1)[:2]
+DOCUMENTS = document_examples(generate(groups=1))[:2]
 # Words; each is a token that ends in a space or a line break, as long as the word is.
 TEXT = "<s> Read: \nA: it is red. \nB: I see. \nNow: \nIs it red? \nLabel: "
 CONTEXT, QUESTION = "A: it is red. \nB: I see. ", "Is it red? "
@@ -84,7 +84,7 @@ def test_where_a_prompt_has_no_such_position_it_is_named() -> None:
             InputError, match=f"row 1: the tokenizer or .* hold the {positions}; use positions all"
         ):
             group_positions(hidden, positions)
-    own = OwnPrompt(0, 0, True, "Bob", ("Bob", "Mia"), (0, 1), "Who?")
+    own = Example(0, 0, True, "Bob", "Who?", (0, 1), ("Bob", "Mia"))
     with pytest.raises(InputError, match=r"prompt 0: .* is unknown for prompts of your own; use"):
         group_positions(PromptGroup((own,), (ids,), (PromptParts(),)), "question")
 

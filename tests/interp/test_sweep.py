@@ -4,35 +4,32 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from plain_hooks import group_of, patched_by_hooks
 from several_devices import SeveralDevices, on_cpu, spread
 from small_models import LabelsOnly, small_model
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from pragworld_interp.engine import pyvene_engine as reference
 from pragworld_interp.engine import tree_attention
-from pragworld_interp.engine.ablation import (
-    Ablation,
-    ablated_logits,
-    build_ablation,
-    gold_by_group,
-)
+from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.agreement import _holds, probe_prompts, supports_rows, supports_trees
 from pragworld_interp.engine.decoder import Decoder, from_model
+from pragworld_interp.engine.interventions import Ablation
 from pragworld_interp.engine.modules import replaced_forward
+from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.packing import group_batch
-from pragworld_interp.engine.patching import PatchingPair, patched_logits
+from pragworld_interp.engine.patching import patched_logits
 from pragworld_interp.prompts.alignment import align_tokens
-from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.pairs import PatchingPair
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run import units as runs
-from pragworld_tasks.data.documents import Document
+from pragworld_interp.run.memory import MemoryLimit
+from pragworld_interp.run.replacements import build_ablation
+from pragworld_interp.run.sweeps import gold_by_group
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target, every_layer
 
@@ -96,18 +93,7 @@ def watched(decoder: Decoder) -> Iterator[OffDevice]:
 
 
 def groups() -> list[PromptGroup]:
-    return [
-        PromptGroup(
-            tuple(document(group, 4 * group + row) for row in range(4)),
-            prompts,
-            (PromptParts(),) * 4,
-        )
-        for group, prompts in enumerate(map(tuple, PROMPTS))
-    ]
-
-
-def document(group: int, row: int) -> Document:
-    return Document(0, "c", "q", "yes", group, True, None, None, "manual", row, True)
+    return [group_of(prompts, number) for number, prompts in enumerate(PROMPTS)]
 
 
 @pytest.mark.parametrize("trees", [True, False])
@@ -141,7 +127,7 @@ def test_a_patch_of_equal_embeddings_is_the_plain_run(
     (logits,) = patched_logits(decoder, [prompts], [[pair]], trees, chunk=60)
     first = logits.patched[0, 0]
     assert torch.equal(first, logits.plain[0]) == is_plain
-    expected = reference.reference_patched_logits(decoder, prompts, [pair])
+    expected = patched_by_hooks(decoder, prompts, [pair])
     torch.testing.assert_close(logits.patched, expected.patched, rtol=0, atol=1e-5)
 
 
@@ -192,29 +178,23 @@ def test_layers_on_several_devices(architecture: str, trees: bool) -> None:
         torch.testing.assert_close(on_cpu(one), other)
 
 
-def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
+def test_out_of_memory_halves_the_chunk() -> None:
     decoder = from_model(small_model("qwen2"), LabelsOnly())
+    engine, ablation = OnePassEngine(decoder, True), Ablation("mlp", LAYERS)
     sizes = []
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        batch = group_batch(groups, True, decoder.dtype)
-        return gold_by_group(
-            ablated_logits(decoder, batch, Ablation("mlp", LAYERS), budget), groups
-        )
+        return gold_by_group(decoder, engine, groups, ablation, budget)
 
     def allocate(_: nn.Module, inputs: tuple[Tensor]) -> None:
         sizes.append(inputs[0].shape[0] * inputs[0].shape[1])
         if sizes[-1] > 60:
             raise torch.OutOfMemoryError("full")
 
-    def decode(_: PromptGroup, result: Any) -> Any:
-        return result
-
     def run() -> Any:
-        return runs.run_units([groups()], work, decode, tmp_path / "out", {}, 400, "a test")
+        return MemoryLimit(work, 400, lambda group: str(group.number)).work(groups())
 
     expected = run()
-    runs.remove_journals(tmp_path / "out")
     with decoder.blocks[1].mlp.register_forward_pre_hook(allocate):
         found = run()
     assert max(sizes) > 60

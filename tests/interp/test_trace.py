@@ -12,11 +12,12 @@ import torch
 import pragworld_tasks as pt
 from pragworld_interp import TokenReport, read_patched_tokens, trace
 from pragworld_interp.cli import main
-from pragworld_interp.engine import patching
+from pragworld_interp.engine import one_pass, patching
 from pragworld_interp.engine.decoder import from_model
-from pragworld_interp.run import sweeps as pipeline
-from pragworld_interp.run.inputs import OwnPrompt, select_pair
+from pragworld_interp.prompts.examples import Example
+from pragworld_interp.run.inputs import select_pair
 from pragworld_interp.run.loading import model_identity
+from pragworld_interp.run.sweeps import Sweep, make_sweep, trace_layers
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken
@@ -113,7 +114,7 @@ PROMPTS = ["Bob met Alice. Who met Alice?", "Mia met Alice in Rome. Who met Alic
 
 
 @pytest.fixture(scope="module")
-def inputs(loaded: tuple[Any, Any]) -> pipeline.SweepInputs:
+def inputs(loaded: tuple[Any, Any]) -> Sweep:
     """A short pair, ready to be traced."""
     labels = loaded[1](" Bob Mia", add_special_tokens=False)["input_ids"]
     decoder = dataclasses.replace(from_model(*loaded), labels=tuple(labels))
@@ -121,10 +122,9 @@ def inputs(loaded: tuple[Any, Any]) -> pipeline.SweepInputs:
     identity = model_identity(decoder, "tiny", None, **settings)
     names = ("Bob", "Mia")
     pair = [
-        OwnPrompt(row, 0, row == 0, names[row], names, (row, 1 - row), PROMPTS[row])
-        for row in (0, 1)
+        Example(row, 0, row == 0, names[row], PROMPTS[row], (row, 1 - row), names) for row in (0, 1)
     ]
-    return pipeline.inputs_of(decoder, identity, pair)
+    return make_sweep(decoder, identity, pair)
 
 
 def assert_same(found: TokenReport, expected: TokenReport) -> None:
@@ -137,17 +137,21 @@ def assert_same(found: TokenReport, expected: TokenReport) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"trees": False, "budget": 50}, {"budget": 20}, {"engine": "pyvene"}]
+    ("trees", "changes"),
+    [(False, {"budget": 50}), (True, {"budget": 20}), (True, {"engine": "pyvene"})],
 )
-def test_all_ways_to_run_agree(changes: dict[str, Any], inputs: pipeline.SweepInputs) -> None:
-    found = pipeline.trace_layers(dataclasses.replace(inputs, **changes))
-    assert_same(found, pipeline.trace_layers(inputs))
+def test_all_ways_to_run_agree(
+    trees: bool, changes: dict[str, Any], inputs: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = trace_layers(inputs)
+    monkeypatch.setattr(Sweep, "_takes_trees", lambda *_: trees)
+    assert_same(trace_layers(dataclasses.replace(inputs, **changes)), expected)
 
 
 def test_fewer_positions_run_together_when_memory_is_short(
-    inputs: pipeline.SweepInputs, monkeypatch: pytest.MonkeyPatch
+    inputs: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = pipeline.trace_layers(inputs)
+    expected = trace_layers(inputs)
     patched_logits = patching.patched_logits
 
     def scarce(decoder: Any, groups: Any, pairs: Any, *rest: Any) -> Any:
@@ -155,8 +159,8 @@ def test_fewer_positions_run_together_when_memory_is_short(
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return patched_logits(decoder, groups, pairs, *rest)
 
-    monkeypatch.setattr(patching, "patched_logits", scarce)
-    assert_same(pipeline.trace_layers(inputs), expected)
+    monkeypatch.setattr(one_pass, "patched_logits", scarce)
+    assert_same(trace_layers(inputs), expected)
 
 
 def test_prompts_of_ones_own_are_traced(loaded: tuple[Any, Any]) -> None:

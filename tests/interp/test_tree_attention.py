@@ -11,8 +11,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from pragworld_interp.engine import sweep, tree_attention
-from pragworld_interp.engine.ablation import Ablation, ablated_logits
+from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.interventions import Ablation
 from pragworld_interp.engine.packing import build_tree, pack_trees
 from pragworld_interp.engine.tree_attention import Span, TreeAttention, spans
 from pragworld_tasks.layers.settings import every_layer

@@ -13,6 +13,7 @@ from layer_reports import QUICK, make_documents, make_report, random_report, to_
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import Interval
@@ -39,7 +40,9 @@ def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> 
     model = dataclasses.replace(MODELS["small"].model, layers=layers)
     data = MODELS["small"].data
     intervention = Intervention(module, "zero", positions="last")
-    return build_report(documents, gold, model, data, intervention, targets, QUICK)
+    return build_report(
+        document_examples(documents), gold, model, data, intervention, targets, QUICK
+    )
 
 
 SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Target((5, 7))])

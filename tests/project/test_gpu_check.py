@@ -19,7 +19,7 @@ def test_sweeps_agree_with_hooks_and_wrong_ones_would_not(monkeypatch: pytest.Mo
         (kind, dtype) for dtype in ("float32", "bfloat16") for kind in ("ablation", "patching")
     ]
     assert all(each["holds"] for each in checks)
-    ablate = sweep_engines.sweep_ablation
+    ablate = sweep_engines.SWEEPS["ablation"]["sweep"]
 
     def turned_around(task: sweep_engines.Task) -> torch.Tensor:
         logits: torch.Tensor = ablate(task)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from layer_reports import make_documents
 
-from pragworld_interp.run.inputs import choose_targets, fingerprint, parse_layers
+from pragworld_interp.prompts.examples import document_examples, fingerprint
+from pragworld_interp.run.inputs import choose_targets, parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target
 
@@ -34,25 +35,20 @@ def test_texts_that_do_not_name_layers(text: str) -> None:
 
 
 def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
-    documents = make_documents([2, 2])
-    prompts = ["a", "b", "c", "d"]
-    found = {
-        fingerprint(documents, prompts),
-        fingerprint(documents, ["a", "b", "c", "e"]),
-        fingerprint(documents, ["ab", "", "c", "d"]),
-        fingerprint(documents[:3], prompts[:3]),
-        *(
-            fingerprint([*documents[:3], dataclasses.replace(documents[3], **change)], prompts)
-            for change in (
-                {"row": 9},
-                {"group": 9},
-                {"alteration": "other"},
-                {"effect": "other"},
-                {"answer": "other"},
-                {"split": "synthetic"},
-            )
-        ),
-    }
-    assert len(found) == 10
-    assert fingerprint(documents, prompts) == fingerprint(make_documents([2, 2]), prompts)
+    examples = document_examples(make_documents([2, 2]))
+    last = examples[-1]
+    changes: list[dict[str, Any]] = [
+        {"text": f"{last.text} "},
+        {"row": 9},
+        {"group": 9},
+        {"alteration": "other"},
+        {"effect": "other"},
+        {"answer": "other"},
+        {"split": "synthetic"},
+        {"labels": ("a", "b")},
+    ]
+    others = [[*examples[:3], dataclasses.replace(last, **change)] for change in changes]
+    found = {fingerprint(own) for own in (examples, examples[:3], *others)}
+    assert len(found) == 2 + len(changes)
+    assert fingerprint(examples) == fingerprint(document_examples(make_documents([2, 2])))
     assert all(len(one) == 64 for one in found)

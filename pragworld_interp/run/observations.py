@@ -1,0 +1,117 @@
+"""What a sweep observes, unit by unit, in memory or recorded so that a run can be interrupted.
+
+Before anything runs, the items (groups of prompts, or pairs of them) are divided into units of work
+by a budget in tokens. What is observed therefore depends neither on interruptions nor on how many
+processes share the run.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+from tqdm import tqdm
+
+from pragworld_interp.run.memory import Item, MemoryLimit, Work
+from pragworld_interp.run.processes import hides_progress, own_share, process_state
+from pragworld_tasks.journal import open_journal, read_journal
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Item]):
+    """What is to be observed.
+
+    Attributes:
+        units: Items that run together.
+        work: A function from some items and a budget in tokens to what it observes of each item,
+            as JSON data.
+        budget: The tokens that go through a layer at a time.
+        name: What an error calls an item.
+        size: What of an item the progress bar counts.
+        description, counted: The text beside the progress bar, and what it counts.
+    """
+
+    units: Sequence[Sequence[Item]]
+    work: Work[Item]
+    budget: int
+    name: Callable[[Item], str]
+    size: Callable[[Item], Sized]
+    description: str
+    counted: str = "document"
+
+    def count(self, unit: int) -> int:
+        """Return what the progress bar counts of a unit."""
+        return sum(len(self.size(item)) for item in self.units[unit])
+
+
+def observe(plan: Plan[Item], done: Collection[int] = ()) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number of each unit of this process that is not done, and what it observes.
+
+    Raises:
+        InputError: A single item does not fit into memory.
+    """
+    memory = MemoryLimit(plan.work, plan.budget, plan.name)
+    mine = own_share(len(plan.units))
+    with tqdm(
+        total=sum(map(plan.count, mine)),
+        initial=sum(plan.count(number) for number in mine if number in done),
+        desc=plan.description,
+        unit=plan.counted,
+        smoothing=0,
+        disable=hides_progress(),
+    ) as progress:
+        for number in mine:
+            if number not in done:
+                yield number, memory.work(plan.units[number])
+                progress.update(plan.count(number))
+
+
+def recorded(plan: Plan[Item], target: Path, identity: Mapping[str, Any]) -> list[Any] | None:
+    """Observe all units, or those that an interrupted run has left, and record each.
+
+    Several processes divide the units among them. Each keeps a journal beside `target`.
+
+    Args:
+        plan: What to observe.
+        target: The file that the observations are for.
+        identity: What they depend on; a journal with another identity is refused.
+
+    Returns:
+        The observations of all items, in order; None in all processes but the first.
+
+    Raises:
+        InputError: The journal has another identity, or a single item does not fit into memory.
+    """
+    state = process_state()
+    path = target.with_name(f"{_prefix(target)}{state.process_index}")
+
+    def read_all() -> dict[int, list[Any]]:
+        return dict(record for path in _journals(target) for record in read_journal(path, identity))
+
+    with open_journal(path, identity) as journal:
+        for observation in observe(plan, {*read_all()}):
+            journal.append(observation)
+        state.wait_for_everyone()
+    if not state.is_main_process:
+        return None
+    done = read_all()
+    return [result for number in range(len(plan.units)) for result in done[number]]
+
+
+def remove_journals(target: Path) -> None:
+    """Remove the journals of a run, once its results are in `target`."""
+    for path in _journals(target):
+        path.unlink(missing_ok=True)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}.journal-"
+
+
+def _journals(target: Path) -> list[Path]:
+    prefix = _prefix(target)
+    return sorted(
+        path
+        for path in target.parent.glob("*")
+        if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit()
+    )

@@ -1,0 +1,56 @@
+"""Processes that share a run: `accelerate launch` or `torchrun` starts them, each with a model."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from torch import Tensor
+from tqdm import tqdm
+
+# A process with faster devices waits for the others at the end; torch would give up after minutes.
+_LONGEST_WAIT = timedelta(days=1)
+
+_Value = TypeVar("_Value")
+
+
+def process_state() -> PartialState:
+    """Return the state of this process among those that share a run, on CPUs too."""
+    accelerators = getattr(torch, "accelerator", torch.cuda)  # new in torch 2.6
+    # accelerate recognizes several processes on CPUs only if it is told to use CPUs.
+    return PartialState(cpu=not accelerators.is_available(), timeout=_LONGEST_WAIT)
+
+
+def own_share(count: int) -> range:
+    """Return the numbers of what this process does of `count` things."""
+    state = process_state()
+    return range(state.process_index, count, state.num_processes)
+
+
+def from_all(value: _Value) -> list[_Value]:
+    """Return the values of all processes, in all processes."""
+    result: list[_Value] = gather_object([value])
+    return result
+
+
+def hides_progress() -> bool | None:
+    """Return `disable` for tqdm: None, for no terminal only, in a machine's first process."""
+    return None if process_state().is_local_main_process else True
+
+
+def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) -> list[Tensor]:
+    """Do the work on prompts, which several processes divide among them.
+
+    Args:
+        count: How many prompts there are.
+        work: A function from the number of a prompt to a tensor on the CPU.
+        description: The text beside the progress bar.
+
+    Returns:
+        The tensors in the order of the prompts, in all processes.
+    """
+    mine = tqdm(own_share(count), desc=description, unit="prompt", disable=hides_progress())
+    done = dict(gather_object([(number, work(number)) for number in mine]))
+    return [done[number] for number in range(count)]
