@@ -18,8 +18,6 @@ from pragworld_interp.engine.packing import Batch
 from pragworld_interp.engine.sweep import LiveBlock, sweep_layers
 from pragworld_tasks.layers.settings import Target
 
-SAMPLES = 256  # the outputs of each layer that "resample" draws from
-
 
 def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: int) -> Tensor:
     """Compute the logits of the labels in the plain run and with each target ablated.

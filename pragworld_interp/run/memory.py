@@ -15,10 +15,10 @@ CPU_TOKENS = 1280
 ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
 
-Item = TypeVar("Item")
+Element = TypeVar("Element")
 
 # A function from some items and a budget in tokens to a result for each item.
-Work = Callable[[Sequence[Item], int], list[Any]]
+Work = Callable[[Sequence[Element], int], list[Any]]
 
 
 def default_budget(device: torch.device) -> int:
@@ -26,7 +26,7 @@ def default_budget(device: torch.device) -> int:
     return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
 
 
-class MemoryLimit(Generic[Item]):
+class MemoryLimit(Generic[Element]):
     """Work on as many items, and with as many tokens at a time, as have fit into memory so far.
 
     Args:
@@ -35,14 +35,14 @@ class MemoryLimit(Generic[Item]):
         name: What an error calls an item.
     """
 
-    def __init__(self, work: Work[Item], budget: int, name: Callable[[Item], str]) -> None:
+    def __init__(self, work: Work[Element], budget: int, name: Callable[[Element], str]) -> None:
         """Set the work."""
         self._work = work
         self._budget = budget
         self._name = name
         self._most: int | None = None
 
-    def work(self, items: Sequence[Item]) -> list[Any]:
+    def work(self, items: Sequence[Element]) -> list[Any]:
         """Return the results of items; out of memory, halve the items and tokens at a time.
 
         Raises:
@@ -58,7 +58,7 @@ class MemoryLimit(Generic[Item]):
                 results += done
         return results
 
-    def _try(self, items: Sequence[Item]) -> list[Any] | None:
+    def _try(self, items: Sequence[Element]) -> list[Any] | None:
         """Return the results of items, or None without memory for them.
 
         When this returns, the tensors that the exception refers to are free.
@@ -70,7 +70,7 @@ class MemoryLimit(Generic[Item]):
                 raise
             return None
 
-    def _reduce(self, items: Sequence[Item]) -> None:
+    def _reduce(self, items: Sequence[Element]) -> None:
         clear_device_cache(garbage_collection=True)
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(

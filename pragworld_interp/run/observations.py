@@ -12,13 +12,13 @@ from typing import Any, Generic
 
 from tqdm import tqdm
 
-from pragworld_interp.run.memory import Item, MemoryLimit, Work
+from pragworld_interp.run.memory import Element, MemoryLimit, Work
 from pragworld_interp.run.processes import hides_progress, own_share, process_state
 from pragworld_tasks.journal import open_journal, read_journal
 
 
 @dataclass(frozen=True)
-class Plan(Generic[Item]):
+class SweepPlan(Generic[Element]):
     """What is to be observed.
 
     Attributes:
@@ -31,11 +31,11 @@ class Plan(Generic[Item]):
         description, counted: The text beside the progress bar, and what it counts.
     """
 
-    units: Sequence[Sequence[Item]]
-    work: Work[Item]
+    units: Sequence[Sequence[Element]]
+    work: Work[Element]
     budget: int
-    name: Callable[[Item], str]
-    size: Callable[[Item], Sized]
+    name: Callable[[Element], str]
+    size: Callable[[Element], Sized]
     description: str
     counted: str = "document"
 
@@ -44,7 +44,9 @@ class Plan(Generic[Item]):
         return sum(len(self.size(item)) for item in self.units[unit])
 
 
-def observe(plan: Plan[Item], done: Collection[int] = ()) -> Iterator[tuple[int, list[Any]]]:
+def observe(
+    plan: SweepPlan[Element], done: Collection[int] = ()
+) -> Iterator[tuple[int, list[Any]]]:
     """Yield the number of each unit of this process that is not done, and what it observes.
 
     Raises:
@@ -66,7 +68,9 @@ def observe(plan: Plan[Item], done: Collection[int] = ()) -> Iterator[tuple[int,
                 progress.update(plan.count(number))
 
 
-def recorded(plan: Plan[Item], target: Path, identity: Mapping[str, Any]) -> list[Any] | None:
+def recorded(
+    plan: SweepPlan[Element], target: Path, identity: Mapping[str, Any]
+) -> list[Any] | None:
     """Observe all units, or those that an interrupted run has left, and record each.
 
     Several processes divide the units among them. Each keeps a journal beside `target`.

@@ -31,7 +31,7 @@ from pragworld_interp.prompts.tokenization import (
 from pragworld_interp.run import loading, tracing
 from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
 from pragworld_interp.run.memory import default_budget
-from pragworld_interp.run.observations import Plan, observe, recorded, remove_journals
+from pragworld_interp.run.observations import SweepPlan, observe, recorded, remove_journals
 from pragworld_interp.run.processes import from_all, process_state
 from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.data.documents import Document
@@ -121,9 +121,9 @@ class Sweep:
             **self.files,
         }
 
-    def plan(self, engine: Engine, work: Any, description: str) -> Plan[PromptGroup]:
+    def plan(self, engine: Engine, work: Any, description: str) -> SweepPlan[PromptGroup]:
         """Return a plan to observe all groups."""
-        return Plan(
+        return SweepPlan(
             engine.units(self.groups, self.budget),
             work,
             self.budget,
@@ -134,7 +134,7 @@ class Sweep:
 
     def observations(
         self,
-        plan: Plan[PromptGroup],
+        plan: SweepPlan[PromptGroup],
         form: TypeAdapter[Any],
         out: Path | None,
         identity: dict[str, Any],
@@ -390,7 +390,7 @@ def trace_layers(sweep: Sweep) -> TokenReport:
         (logits,) = _patched_logits(sweep.decoder, engine, [group], [pairs], budget)
         return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
 
-    plan = Plan(
+    plan = SweepPlan(
         tracing.portions(trace, engine.layout == "trees", sweep.budget),
         work,
         sweep.budget,

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM
 from pragworld_interp.cli import main
 from pragworld_interp.engine import ablation, one_pass
 from pragworld_interp.run import processes
-from pragworld_interp.run.observations import Plan, observe, recorded
+from pragworld_interp.run.observations import SweepPlan, observe, recorded
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -190,8 +190,8 @@ def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
         main(command)
 
 
-def planned(units: Sequence[Sequence[int]], work: Callable[..., list[Any]]) -> Plan[int]:
-    return Plan(units, work, 256, lambda item: f"item {item}", lambda item: [item], "a test")
+def planned(units: Sequence[Sequence[int]], work: Callable[..., list[Any]]) -> SweepPlan[int]:
+    return SweepPlan(units, work, 256, lambda item: f"item {item}", lambda item: [item], "a test")
 
 
 def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]:
