@@ -183,37 +183,31 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
 def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
     """Return the means of one model over the questions of one domain."""
     means: dict[str, dict[str, Estimate]] = {"published": {}, "unbiased": {}}
-    left_out = defaultdict(list)
-    for estimator, name in itertools.product(means, SHARE_NAMES):
-        counted = _counted(tasks, estimator, name)
-        means[estimator][name] = _mean(
-            [task.by(estimator)[name] for task in counted],
-            bounded=estimator == "published" or name == "mvs",
-        )
-        if out := [task.question for task in tasks if task not in counted]:
-            left_out[estimator, ", ".join(out)].append(name)
-    floors = [task.floor for task in _counted(tasks, "published", "as")]
-    return DomainReport(
-        model=model,
-        domain=domain,
-        questions=len(tasks),
-        notes=[
-            f"{', '.join(names)} ({estimator}) without {out}"
-            for (estimator, out), names in left_out.items()
-        ],
-        floor=fmean(floors) if floors else math.nan,
-        **means,
-    )
-
-
-def _counted(tasks: Sequence[TaskReport], estimator: str, name: str) -> list[TaskReport]:
-    """Return the questions in a mean."""
-    needed = _PARTS if name in _PARTS else (name,)
-    return [
-        task
-        for task in tasks
-        if not any(math.isnan(task.by(estimator)[part].value) for part in needed)
+    left_out: dict[tuple[str, str], list[str]] = defaultdict(list)
+    floor = math.nan
+    for estimator, names in itertools.product(means, (_PARTS, ("mvs",))):
+        counted = [
+            task
+            for task in tasks
+            if not any(math.isnan(task.by(estimator)[name].value) for name in names)
+        ]
+        for name in names:
+            means[estimator][name] = _mean(
+                [task.by(estimator)[name] for task in counted],
+                bounded=estimator == "published" or name == "mvs",
+            )
+        if counted and (estimator, names) == ("published", _PARTS):
+            floor = fmean(task.floor for task in counted)
+        out = ", ".join(task.question for task in tasks if task not in counted)
+        left_out[estimator, out] += names
+    notes = [
+        f"{', '.join(names)} ({estimator}) without {out}"
+        for (estimator, out), names in left_out.items()
+        if out
     ]
+    return DomainReport(
+        model=model, domain=domain, questions=len(tasks), notes=notes, floor=floor, **means
+    )
 
 
 def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
