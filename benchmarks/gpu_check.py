@@ -1,4 +1,4 @@
-"""Check that sweeps, evaluation and training are right on a GPU, and measure time and memory.
+"""Check that sweeps and training are right on a GPU, and measure time and memory.
 
     make gpu-check                                        # about ten minutes
     python benchmarks/gpu_check.py --device cpu --quick   # what a CPU can check; two minutes
@@ -6,7 +6,6 @@
 - **Sweeps** of a randomly initialized model, in float32 and bfloat16, beside a loop of plain hooks
   over prompts and layers (`sweep_engines.py`). In float32 the probabilities have to agree. In
   bfloat16 both round, so the sweep may be off the loop in float32 by twice as much as the loop is.
-- **Evaluation** with `hf-tree` beside lm-eval's `hf` at its fastest batch size.
 - **Training** beside plain SFT, as in `train.py`, and whether a step of ours makes the CPU wait for
   the GPU (`torch.cuda.set_sync_debug_mode`).
 
@@ -29,17 +28,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import shared_prefixes
 import sweep_engines
 import torch
 import train
-from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
 from pragworld_interp.engine.agreement import supports_trees
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.engine.packing import work_units
-from pragworld_interp.lm_eval_models import TreeLM
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import group_prompts, tokenize_prompts
 from pragworld_interp.run.memory import default_budget
@@ -47,7 +43,6 @@ from pragworld_tasks.files import write_json
 
 SIZES = {"gpu": (24, 2048), "quick": (3, 128)}  # layers and width: 1.6 billion weights, and few
 DOCUMENTS = {"gpu": 60, "quick": 12}
-BATCH_SIZES = (1, 4, 16, 64)
 CLOSE = 1e-4  # the largest difference between probabilities in float32
 WORSE = 2.0  # how much further off the float32 loop a bfloat16 sweep may be than a bfloat16 loop
 PACKAGES = ("pragworld", "torch", "transformers", "trl", "peft", "lm-eval", "accelerate")
@@ -118,38 +113,6 @@ def check_sweeps(model: Any, tokenizer: Any, documents: list[Any]) -> list[dict[
     return checks
 
 
-def check_evaluation(model: Any, tokenizer: Any, groups: int) -> list[dict[str, Any]]:
-    """Compare `hf-tree` with `hf` on requests of the generated task."""
-    name = "pragworld_generated_mc"
-    requests = [
-        each for group in shared_prefixes.requests_by_group(name)[:groups] for each in group
-    ]
-    seconds, likelihoods, sizes = {}, {}, {}
-    for kind in (HFLM, TreeLM):
-        lm = kind(pretrained=model, tokenizer=tokenizer)
-        timings = []
-        for size in BATCH_SIZES if kind is HFLM else (1,):
-            lm.batch_size_per_gpu = size
-            shared_prefixes.timed(lm, requests[:8])  # to warm up
-            taken, found = shared_prefixes.timed(lm, requests)
-            timings.append((taken, size, found))
-        seconds[kind], sizes[kind], likelihoods[kind] = min(timings, key=lambda timing: timing[0])
-    apart = max(
-        abs(value - expected) / max(1.0, abs(expected))
-        for (value, _), (expected, _) in zip(*(likelihoods[k] for k in (TreeLM, HFLM)), strict=True)
-    )
-    return [
-        {
-            "task": name,
-            "requests": len(requests),
-            "largest difference": apart,
-            "times as fast as hf": seconds[HFLM] / seconds[TreeLM],
-            "batch size of hf": sizes[HFLM],
-            "holds": apart <= CLOSE,
-        }
-    ]
-
-
 def check_training(quick: bool) -> list[dict[str, Any]]:
     """Compare steps of ours with plain SFT's, and count the places where ours wait for the GPU."""
     checks = []
@@ -211,7 +174,6 @@ def main() -> None:
     model = sweep_engines.make_model(*SIZES[size]).eval().to(device)
     steps: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "sweeps": lambda: check_sweeps(model, tokenizer, documents),
-        "evaluation": lambda: check_evaluation(model, tokenizer, 4 if options.quick else 48),
         "training": lambda: check_training(options.quick),
     }
     report: dict[str, Any] = {"machine": describe_machine(device)}

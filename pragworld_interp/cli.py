@@ -428,10 +428,7 @@ def _compare(options: argparse.Namespace) -> None:
 
 # lm-eval ------------------------------------------------------------------------------------------
 
-_LM_EVAL_MODELS = {
-    "hf-tree": "pragworld_interp.lm_eval_models:TreeLM",
-    "hf-ablated": "pragworld_interp.lm_eval_models:AblatedLM",
-}
+_ABLATED = "hf-ablated", "pragworld_interp.lm_eval_models:AblatedLM"
 # lm-eval splits arguments at commas outside of brackets.
 _BARE_LAYERS = re.compile(r"\b(ablate=\w+:)([\d,-]*\d)")
 
@@ -442,8 +439,9 @@ def _add_lm_eval(commands: Commands) -> None:
         commands,
         "lm_eval",
         lambda _: None,
-        "run lm_eval with the models hf-tree and hf-ablated",
-        example="pragworld-interp lm_eval --model hf-tree --model_args pretrained=…",
+        "run lm_eval with the model hf-ablated: hf without some layers",
+        example="pragworld-interp lm_eval --model hf-ablated "
+        "--model_args pretrained=…,layers=layers.json --tasks pragworld_manual",
     )
 
 
@@ -452,11 +450,11 @@ def _lm_eval(words: Sequence[str]) -> None:
     from lm_eval.api.registry import model_registry
 
     importlib.import_module("lm_eval.models")  # which registers lm-eval's own
-    for name, target in _LM_EVAL_MODELS.items():
-        if name in (word.removeprefix("--model=") for word in words):
-            with _needs_packages(f"--model {name} needs"):
-                importlib.import_module(target.partition(":")[0])
-        if name not in model_registry:  # lm-eval after 0.4.13 reads our entry points
-            model_registry.register(name, target=target)
+    name, target = _ABLATED
+    if name in (word.removeprefix("--model=") for word in words):
+        with _needs_packages(f"--model {name} needs"):
+            importlib.import_module(target.partition(":")[0])
+    if name not in model_registry:  # lm-eval after 0.4.13 reads our entry point
+        model_registry.register(name, target=target)
     sys.argv = ["lm_eval", *(_BARE_LAYERS.sub(r"\1[\2]", word) for word in words)]
     cli_evaluate()

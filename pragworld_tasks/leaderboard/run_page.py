@@ -59,8 +59,8 @@ def lm_eval_command(record: RunRecord) -> str | None:
     environment = record.environment
     if environment.task is None or environment.backend is None:
         return None
-    # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows these alone.
-    program = ["pragworld-interp"] if environment.backend in ("hf-tree", "hf-ablated") else []
+    # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows this alone.
+    program = ["pragworld-interp"] if environment.backend == "hf-ablated" else []
     parts = [*program, "lm_eval", "--model", environment.backend]
     if arguments := environment.model_args:
         pairs = ",".join(f"{name}={value}" for name, value in arguments.items())

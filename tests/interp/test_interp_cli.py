@@ -569,12 +569,12 @@ def test_lm_eval_names_the_extra_that_installs_what_is_missing() -> None:
 import sys
 sys.modules["torch"] = None  # importing it is an ImportError then
 from pragworld_interp.cli import main
-main(["lm_eval", "--model", "hf-tree", "--tasks", "hellaswag"])
+main(["lm_eval", "--model", "hf-ablated", "--tasks", "hellaswag"])
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 2
     refusal = process.stderr.splitlines()[-1]
-    assert refusal == "--model hf-tree needs torch: pip install 'pragworld[interp]'"
+    assert refusal == "--model hf-ablated needs torch: pip install 'pragworld[interp]'"
     assert "Traceback" not in process.stderr
 
 
