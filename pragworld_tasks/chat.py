@@ -72,6 +72,10 @@ class Endpoint:
     concurrency: int = 8
     timeout: float = 60.0
 
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise InputError(f"base URL {self.url}: must look like http://localhost:8000/v1")
+
 
 @dataclass
 class Usage:

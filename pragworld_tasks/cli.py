@@ -16,14 +16,13 @@ from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 from pragworld_tasks.text_alterations.alter_command import add_alter
 
-# To evaluate, make data, measure the sensitivity to wording, publish, and set up.
-COMMANDS = (
-    *(add_score, add_board),
-    *(add_generate, add_alter, add_author, add_review),
-    *(add_collect, add_decompose, add_paraphrase),
-    *(add_verify, add_submit),
-    *(add_link, add_path, add_data),
-)
+GROUPS = {
+    "evaluate": (add_score, add_board),
+    "make data": (add_generate, add_alter, add_author, add_review),
+    "sensitivity to wording": (add_collect, add_decompose, add_paraphrase),
+    "publish": (add_verify, add_submit),
+    "set up": (add_link, add_path, add_data),
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -32,9 +31,13 @@ def main(arguments: list[str] | None = None) -> None:
         prog="pragworld-tasks",
         description="PragWorld for lm-eval: its tasks, data, fresh dialogues, scores and a board.",
         epilog="`pragworld-tasks COMMAND --help` describes a command and shows an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in COMMANDS:
-        add(commands)
+    for title, additions in GROUPS.items():
+        for add in additions:
+            add(commands)
+        names = ", ".join([*commands.choices][-len(additions) :])
+        parser.description = f"{parser.description}\n  {title + ':':24}{names}"
     run_command(parser, arguments)

@@ -24,6 +24,7 @@ DECISION = '{"conversation": 3, "variant": 1, "digest": "other", "decision": "no
     [
         (f"{AUTHOR} --turns 3", "", "--turns 3: must be at least 4"),
         (f"{AUTHOR} --temperature nan", "", "--temperature nan: must be at least 0"),
+        (f"author {OPTIONS} --base-url box:8000/v1", "", "base URL box:8000/v1: must look like http"),
         (AUTHOR, "", f"{NOWHERE}: .*; check the server, the URL, the model"),
         (f"{AUTHOR} --out theirs", "", "theirs: has other files than an `author` run's; choose another"),
 
