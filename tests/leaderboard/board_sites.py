@@ -1,15 +1,19 @@
 """A small leaderboard for tests, with names and responses that try to be more than text."""
 
+import math
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 from browser_pages import HOSTILE, HOSTILE_NAME
-from layer_reports import make_documents, make_report, to_yes
+from layer_reports import make_documents, make_report, random_report, to_yes
 
 from pragworld_interp import EXAMPLES
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
@@ -27,7 +31,23 @@ from pragworld_tasks.sensitivity.report import (
 )
 from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 
-NAMES = ("good", "middling", "sure", HOSTILE_NAME)
+
+def make_run(
+    name: str,
+    documents: Sequence[Document],
+    answers: Sequence[str | None] | Predictions,
+    model: ModelRecord | None = None,
+    **ran: Any,
+) -> BoardRun:
+    """Return a run that gives these responses or predictions; `to_record` takes the rest."""
+    report = score(documents, answers)
+    return BoardRun(name, to_record(report, model or ModelRecord(name=name), **ran), report)
+
+
+def likelier(yes: Iterable[float]) -> Predictions:
+    """Return the likelier labels by the probabilities of yes; none where it is 0.5."""
+    pairs = [(math.log(p), math.log(1 - p)) for p in yes]
+    return Predictions([AnswerRecord.of_likelihoods(row, *logs) for row, logs in enumerate(pairs)])
 
 
 @cache
@@ -35,51 +55,31 @@ def small_board(groups: int = 8) -> Board:
     """Return a board of four runs on generated dialogues, of which one says how sure it is."""
     documents = generate_documents(groups=groups, seed=3)
     random = Random(0)
-    shares = dict(zip(NAMES, (0.95, 0.7, 0.6, 0), strict=True))
-    runs = []
-    for name, share in shares.items():
-        gold = [document.answer for document in documents]
-        answers = [answer if random.random() < share else "no" for answer in gold]
-        predictions = Predictions.from_responses(
-            [HOSTILE[row % len(HOSTILE)] for row in range(len(gold))]
-            if name == HOSTILE_NAME
-            else answers
-        )
-        if name == "sure":
-            yes = [0.5 + (random.random() / 2) * (1 if said == "yes" else -1) for said in answers]
-            chosen = zip(answers, yes, strict=True)
-            predictions = Predictions(
-                [
-                    AnswerRecord(row=row, answer=answer, released=answer, yes=probability)
-                    for row, (answer, probability) in enumerate(chosen)
-                ]
-            )
-        runs.append(_run(name, documents, predictions))
+
+    def answers(share: float) -> list[Answer]:
+        """Return the gold answer to a share of the documents, and no to the others."""
+        return [document.answer if random.random() < share else "no" for document in documents]
+
+    sure = [0.5 + random.random() / 2 * (1 if said == "yes" else -1) for said in answers(0.6)]
+    names = ("name", "revision", "adapter", "dtype", "quantization")
+    model = ModelRecord.model_validate(dict.fromkeys(names, HOSTILE_NAME))
+    texts = {f"a{HOSTILE_NAME}": f"1{HOSTILE_NAME}", f"b{HOSTILE_NAME}": f'"2{HOSTILE_NAME}'}
+    ran = {
+        **dict.fromkeys(("task", "backend", "date"), HOSTILE_NAME),
+        **dict.fromkeys(("generation", "packages"), texts),
+        "model_args": {"pretrained": HOSTILE_NAME},
+        "system_instruction": f"{HOSTILE_NAME}\n{HOSTILE[1]}",
+    }
+    environment = EnvironmentRecord.model_validate(ran)
+    hostile = [HOSTILE[row % len(HOSTILE)] for row in range(len(documents))]
+    runs = [
+        make_run("good", documents, answers(0.95)),
+        make_run("middling", documents, answers(0.7)),
+        make_run("sure", documents, likelier(sure)),
+        make_run(HOSTILE_NAME, documents, hostile, model, environment=environment),
+    ]
     (board,) = make_boards(runs)
     return board
-
-
-def _run(name: str, documents: list[Document], predictions: Predictions) -> BoardRun:
-    record = to_record(score(documents, predictions), ModelRecord(name=name))
-    if name == HOSTILE_NAME:
-        texts = {f"{key}{name}": f"{value}{name}" for key, value in (("a", "1"), ("b", '"2'))}
-        record = record.model_copy(
-            update={
-                "model": ModelRecord(
-                    name=name, revision=name, adapter=name, dtype=name, quantization=name
-                ),
-                "environment": EnvironmentRecord(
-                    task=name,
-                    backend=name,
-                    model_args=texts,
-                    generation=texts,
-                    system_instruction=f"{name}\n{HOSTILE[1]}",
-                    packages=texts,
-                    date=name,
-                ),
-            }
-        )
-    return BoardRun(name, record, score(documents, record.predictions))
 
 
 @cache
@@ -89,10 +89,8 @@ def layer_reports() -> tuple[LayerReport, LayerReport]:
     random = np.random.default_rng(0)
     shares = (0.6, 0.6, 0.2, 0.6, 0.95)  # right in the plain run, then with each layer ablated
     right = [(random.random(len(documents)) < share).tolist() for share in shares]
-    return (
-        make_report(documents, to_yes(documents, right), "org/clear"),
-        make_report(documents, random.random((len(documents), 8)), HOSTILE_NAME),
-    )
+    clear = make_report(documents, to_yes(documents, right), "org/clear")
+    return clear, random_report(7, name=HOSTILE_NAME)
 
 
 @cache
@@ -102,18 +100,13 @@ def sensitivity_report() -> SensitivityReport:
     samples = []
     for model, effect in (("org/worded", 1.0), (HOSTILE_NAME, 0.0)):
         for question in ("travel_miami", "travel_sydney", "own"):
-            prompts = tuple(
-                SampledPrompt(intent, paraphrase, "slot", values, copied=False)
-                for intent in range(3)
-                for paraphrase in range(4)
-                for values in [
-                    tuple(
-                        float(value)
-                        for value in random.normal(effect * (9 * intent + paraphrase), 1, 6)
-                    )
-                ]
+            prompts = []
+            for intent, paraphrase in product(range(3), range(4)):
+                values = random.normal(effect * (9 * intent + paraphrase), 1, 6).tolist()
+                prompts.append(SampledPrompt(intent, paraphrase, "slot", tuple(values), False))
+            samples.append(
+                ModelSamples(Path(question), model, question, "hours", tuple(prompts), ())
             )
-            samples.append(ModelSamples(Path(question), model, question, "hours", prompts, ()))
     return decompose_samples(samples, draws=50)
 
 

@@ -1,12 +1,10 @@
 """The leaderboard's pages: their figures, what is in them, and how they are written."""
 
 import csv
-import html
 import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -15,25 +13,26 @@ from typing import Any
 import lxml.html
 import numpy as np
 import pytest
-from board_sites import layer_reports, sensitivity_report
+from board_sites import layer_reports, make_run, sensitivity_report
 from browser_pages import HOSTILE, HOSTILE_NAME
+from pandas import DataFrame, cut
 from places import SAMPLES
 
 from pragworld_interp import EXAMPLES, read_patching
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
-from pragworld_tasks.evaluation.scoring import Share, score
+from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord
+from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.files import by_title
 from pragworld_tasks.leaderboard.board_command import write_site
-from pragworld_tasks.leaderboard.boards import Board, BoardRun, load_runs, make_boards
+from pragworld_tasks.leaderboard.boards import Board, load_runs, make_boards
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.pages import published_rows, render_site
 from pragworld_tasks.leaderboard.run_page import calibrate, lm_eval_command
@@ -68,32 +67,26 @@ def _check(share: Share, cell: Any) -> None:
         assert interval == format_interval(share.interval)
 
 
-def test_every_figure_of_the_leaderboard_is_that_of_score(board: Board, site: Path) -> None:
+def test_every_share_is_that_of_score(board: Board, site: Path) -> None:
     page = _page(site / "index.html")
     for run in board.runs:
         cells = page.xpath("//tbody[@data-run=$name]//td[@data-right]", name=run.name)
         assert {cell.get("data-key") for cell in cells} == {*run.report.metrics}
         for cell in cells:
             _check(run.report.metrics[cell.get("data-key")], cell)
-
-
-def test_every_figure_of_a_run_is_that_of_score(board: Board, site: Path) -> None:
-    (run,) = (run for run in board.runs if run.name == "sure")
+    (sure,) = (run.report for run in board.runs if run.name == "sure")
     page = _page(site / board.run_pages["sure"])
-    rows = page.xpath("//tr[@data-metric]")
-    assert [row.get("data-metric") for row in rows] == list(run.report.metrics)
-    for row in rows:
-        _check(run.report.metrics[row.get("data-metric")], row.xpath("td[@data-right]")[0])
     breakdowns = [
         share
-        for classes in run.report.breakdowns.values()
+        for classes in sure.breakdowns.values()
         for by_gold in classes.values()
         for share in by_gold.values()
         if share.total
     ]
-    cells = page.xpath("//tr[@data-class]/td[@data-right]")
-    for share, cell in zip(breakdowns, cells, strict=True):
+    cells = page.xpath("//tr[@data-metric or @data-class]/td[@data-right]")
+    for share, cell in zip([*sure.metrics.values(), *breakdowns], cells, strict=True):
         _check(share, cell)
+    assert page.xpath("//tr/@data-metric") == list(sure.metrics)
 
 
 def test_every_comparison_of_two_runs_is_that_of_compare_scores(board: Board, site: Path) -> None:
@@ -120,12 +113,8 @@ def test_every_comparison_of_two_runs_is_that_of_compare_scores(board: Board, si
 
 
 def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, site: Path) -> None:
-    page = _page(site / "index.html")
-    shown = {
-        row[1].split(" ")[0]: (row[0], row[-1]) for row in _rows(page, "class", "leaderboard")[1::2]
-    }
-    text = (site / "index.html").read_text()
-    for run in board.models:
+    rows = _rows(_page(site / "index.html"), "class", "leaderboard")[1:]
+    for run, row, detail in zip(board.models, rows[::2], rows[1::2], strict=True):
         rank = board.ranks[run.name]
         alike = {
             other.name: p
@@ -133,16 +122,10 @@ def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, si
             if other is not run and (p := compare_scores(run.report, other.report).p) >= 0.05
         }
         assert board.alike(run.name) == pytest.approx(alike)
-        key = run.name.split(" ")[0]
-        assert shown[key] == (f"{rank.place} {rank.low} to {rank.high}", str(len(alike)))
+        assert row[1].startswith(run.name)
+        assert (row[0], row[-1]) == (f"{rank.place} {rank.low} to {rank.high}", str(len(alike)))
         for name, p in alike.items():
-            assert f"<bdi>{html.escape(name)}</bdi> (p&nbsp;=&nbsp;{p:.3g})" in text
-
-
-def make_run(name: str, documents: Sequence[Document], responses: Sequence[str | None]) -> BoardRun:
-    """A run that gives these responses."""
-    report = score(documents, responses)
-    return BoardRun(name, to_record(report, ModelRecord(name=name)), report)
+            assert f"{name} (p = {p:.3g})" in detail[0]
 
 
 def test_groups_of_any_numbers_are_shown_once_whatever_the_order_of_documents(
@@ -273,21 +256,16 @@ def test_calibration_is_that_of_counting() -> None:
     yes = [*(float(value) for value in random.random(98)), 0.5, 0.5]
     gold: list[Answer] = ["yes" if value < 0.5 else "no" for value in random.random(100)]
     calibration = calibrate(yes, gold)
-    error = 0.0
-    for part in calibration.bins:
-        highest = 101 if part.high == 100 else part.high
-        inside = [
-            (max(share, 1 - share), share > 0.5 if answer == "yes" else share < 0.5)
-            for share, answer in zip(yes, gold, strict=True)
-            if part.low <= 100 * max(share, 1 - share) < highest
-        ]
-        assert (part.right, part.total) == (sum(right for _, right in inside), len(inside))
-        assert part.confidence == pytest.approx(100 * sum(sure for sure, _ in inside) / len(inside))
-        error += abs(100 * part.right - part.total * part.confidence) / len(yes)
-    assert sum(part.total for part in calibration.bins) == len(yes)
-    assert calibration.error == pytest.approx(error)
-    squares = [(share - (answer == "yes")) ** 2 for share, answer in zip(yes, gold, strict=True)]
-    assert calibration.brier == pytest.approx(sum(squares) / len(yes))
+    counted = DataFrame({"yes": yes, "is_yes": [answer == "yes" for answer in gold]})
+    counted["sure"] = 100 * np.maximum(counted.yes, 1 - counted.yes)
+    counted["right"] = np.where(counted.is_yes, counted.yes > 0.5, counted.yes < 0.5)
+    bins = counted.groupby(cut(counted.sure, [50, 60, 70, 80, 90, 101], right=False))
+    sums = bins[["right", "sure"]].sum()
+    assert [part.right for part in calibration.bins] == sums.right.tolist()
+    assert [part.total for part in calibration.bins] == bins.size().tolist()
+    assert [part.confidence for part in calibration.bins] == pytest.approx(bins.sure.mean())
+    assert calibration.error == pytest.approx((100 * sums.right - sums.sure).abs().sum() / len(yes))
+    assert calibration.brier == pytest.approx(((counted.yes - counted.is_yes) ** 2).mean())
 
 
 def test_published_rows_are_those_of_the_tables() -> None:
@@ -306,30 +284,27 @@ def test_published_rows_are_those_of_the_tables() -> None:
 
 def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     documents = generate_documents(groups=3, seed=5)
-    record = make_run("run", documents, [document.answer for document in documents]).record
-    assert lm_eval_command(record) is None
-    ran = record.model_copy(
-        update={
-            "model": ModelRecord(name="some/base", chat_template=True),
-            "environment": EnvironmentRecord(
-                task="pragworld_generated",
-                backend="hf",
-                model_args={"pretrained": "some/base", "max_memory": {"0": "1GB"}},
-                generation={"until": ["\n"], "temperature": 0},
-                system_instruction="Be brief; don't $(explain).",
-            ),
-            "data": record.data.model_copy(update={"generator": {"groups": 3, "seed": 5}}),
-        }
+    gold = [document.answer for document in documents]
+    assert lm_eval_command(make_run("run", documents, gold).record) is None
+    environment = EnvironmentRecord(
+        task="pragworld_generated",
+        backend="hf",
+        model_args={"pretrained": "some/base", "layers": "0,2"},
+        generation={"until": ["\n"], "temperature": 0},
+        system_instruction="Be brief; don't $(explain).",
     )
-    command = lm_eval_command(ran)
+    model = ModelRecord(name="some/base", chat_template=True)
+    generator = {"groups": 3, "seed": 5}
+    ran = {"environment": environment, "generator": generator}
+    command = lm_eval_command(make_run("run", documents, gold, model, **ran).record)
     assert command
     from lm_eval._cli.harness import HarnessCLI
 
     options = HarnessCLI()._parser.parse_args(["run", *shlex.split(command)[1:]])
-    assert options.model_args == ran.environment.model_args
-    assert options.gen_kwargs == ran.environment.generation
-    assert options.metadata == ran.data.generator
-    assert options.system_instruction == ran.environment.system_instruction
+    assert options.model_args == environment.model_args
+    assert options.gen_kwargs == environment.generation
+    assert options.metadata == generator
+    assert options.system_instruction == environment.system_instruction
     assert options.apply_chat_template
 
 

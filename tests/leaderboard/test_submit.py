@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from board_sites import likelier, make_run
 from command_runs import refused
 from hub_dataset import dataset_files
 from huggingface_hub import EvalResult, ModelCard, parse_eval_result_entries
@@ -21,14 +22,8 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
-from pragworld_tasks.evaluation.run_record import (
-    EnvironmentRecord,
-    ModelRecord,
-    RunKind,
-    to_record,
-)
-from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, RunKind
 from pragworld_tasks.files import write_json
 from pragworld_tasks.leaderboard.boards import BoardRun
 from pragworld_tasks.leaderboard.every_eval_ever import RELATIONSHIPS, every_eval_ever_files
@@ -52,23 +47,20 @@ ENVIRONMENT = {
 
 def to_run(
     documents: Sequence[Document] = DOCUMENTS,
-    predictions: Predictions | None = None,
+    answers: Predictions | None = None,
     source: RunKind = "lm-eval",
     model: ModelRecord = MODEL,
-    **environment: Any,
+    **changes: Any,
 ) -> BoardRun:
     """A run with right answers but for every third; to row 4 none, to row 5 nothing readable."""
-    if predictions is None:
-        responses: list[str | None] = [
-            document.answer if document.row % 3 else {"yes": "No.", "no": "Yes."}[document.answer]
-            for document in documents
-        ]
-        responses[4:6] = [None, "Perhaps <script>"]
-        predictions = Predictions.from_responses(responses)
-    report = score(documents, predictions)
-    settings = {**ENVIRONMENT, "task": f"pragworld_{documents[0].split}", **environment}
-    ran = EnvironmentRecord(**settings) if source == "lm-eval" else None
-    return BoardRun("the run", to_record(report, model, source, ran), report)
+    responses: list[str | None] = [
+        document.answer if document.row % 3 else {"yes": "No.", "no": "Yes."}[document.answer]
+        for document in documents
+    ]
+    responses[4:6] = [None, "Perhaps <script>"]
+    settings = {**ENVIRONMENT, "task": f"pragworld_{documents[0].split}", **changes}
+    ran = {"environment": EnvironmentRecord(**settings)} if source == "lm-eval" else {}
+    return make_run("the run", documents, answers or responses, model, source=source, **ran)
 
 
 def submitted(run: BoardRun, *arguments: Any) -> Submission:
@@ -80,21 +72,14 @@ def published() -> Submission:
     """A released run: only its answers are known."""
     answers = to_run().report.predictions.answers
     known = Predictions([answer.model_copy(update={"response": None}) for answer in answers])
-    run = to_run(predictions=known, source="published", model=ModelRecord(name="gpt-3.5-turbo"))
+    run = to_run(answers=known, source="published", model=ModelRecord(name="gpt-3.5-turbo"))
     return submitted(run, "openai/gpt-3.5-turbo", datetime(2025, 11, 17))
 
 
-def likelier() -> BoardRun:
+def by_label() -> BoardRun:
     """A run that chose the likelier label; at row 2 both are as likely."""
-    yes: list[float | None] = [0.5 if row == 2 else (row % 4) / 3 for row in range(len(DOCUMENTS))]
-    answers: list[Any] = [None if p == 0.5 else "yes" if p and p > 0.5 else "no" for p in yes]
-    predictions = Predictions(
-        [
-            AnswerRecord(row=row, answer=answer, released=answer, yes=p)
-            for row, (answer, p) in enumerate(zip(answers, yes, strict=True))
-        ]
-    )
-    return to_run(predictions=predictions, task="pragworld_manual_mc", generation={})
+    yes = [(0.25, 0.9, 0.5, 0.75)[row % 4] for row in range(len(DOCUMENTS))]
+    return to_run(answers=likelier(yes), task="pragworld_manual_mc", generation={})
 
 
 def test_hub_results_round_trip_through_huggingface_hub() -> None:
@@ -178,7 +163,7 @@ def test_every_eval_ever_files_fit_its_schemas() -> None:
     contents = [json.loads((folder / name).read_text()) for name in names]
     aggregates, instances = map(jsonschema.Draft7Validator, contents)
     assert [content["version"] for content in contents] == ["0.3.0", "0.3.0"]
-    for submission in (published(), *to_submissions([to_run(), likelier(), to_run(GENERATED)])):
+    for submission in (published(), *to_submissions([to_run(), by_label(), to_run(GENERATED)])):
         aggregate, samples = aggregate_and_samples(submission)
         aggregates.validate(aggregate)
         for sample in samples:
@@ -218,9 +203,9 @@ def test_metrics_of_every_eval_ever_follow_from_its_samples() -> None:
 
 
 def test_the_likelier_label_is_the_output() -> None:
-    _, samples = aggregate_and_samples(submitted(likelier()))
+    _, samples = aggregate_and_samples(submitted(by_label()))
     assert samples[3]["output"]["raw"] == ["yes"]
-    assert samples[3]["metadata"]["probability_of_yes"] == "1.0"
+    assert samples[3]["metadata"]["probability_of_yes"] == "0.75"
     assert samples[2]["answer_attribution"][0]["extracted_value"] == ""
 
 
@@ -269,7 +254,7 @@ def test_commands_that_are_refused(record: str, command: str, metadata: str, lin
         ([to_run(), to_run(model=ModelRecord(name="someone/other"))], None,
          "the runs are of someone/model, someone/other on .*; submit one model"),
         ([to_run(), to_run()], None, "on pragworld_manual, pragworld_manual; submit .* one run of each"),
-        ([likelier()], None, "the dataset's eval.yaml has no task pragworld_manual_mc"),
+        ([by_label()], None, "the dataset's eval.yaml has no task pragworld_manual_mc"),
     ],
 )  # fmt: skip
 def test_runs_that_are_refused(runs: list[BoardRun], model: str | None, line: str) -> None:

@@ -1,6 +1,5 @@
 """Submissions to the leaderboard: what `verify` accepts, and every forgery that it refuses."""
 
-import copy
 import json
 import re
 import shutil
@@ -23,18 +22,14 @@ from pragworld_tasks.leaderboard.boards import load_runs
 SETTINGS = {"groups": 3, "seed": 5}
 GENERATION = {"do_sample": False, "max_gen_toks": 1024}
 DATE = "2026-01-02T03-04-05.678"
+MODEL_ARGS = {
+    "pretrained": "someone/base",
+    "peft": "someone/adapter",
+    "load_in_4bit": True,
+    "token": "hf_secret",
+}
 RESULTS: dict[str, Any] = {
-    "config": {
-        "model": "hf",
-        "model_args": {
-            "pretrained": "someone/base",
-            "peft": "someone/adapter",
-            "load_in_4bit": True,
-            "token": "hf_secret",
-        },
-        "model_dtype": "torch.bfloat16",
-        "model_sha": "abc123",
-    },
+    "config": {"model": "hf", "model_args": MODEL_ARGS},
     "configs": {
         "pragworld_generated": {
             "output_type": "generate_until",
@@ -42,10 +37,7 @@ RESULTS: dict[str, Any] = {
             "metadata": {"version": 1.0, "pretrained": "someone/base", **SETTINGS},
         }
     },
-    "date": 1767323045.0,
-    "lm_eval_version": "0.4.13",
     "chat_template": "{{ messages }}",
-    "system_instruction": None,
 }
 REQUEST = ("arguments", "gen_args_0")
 PROMPT = (*REQUEST, "arg_0")
@@ -98,12 +90,6 @@ def runs(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) ->
     folder = write_run(runs / "out", "pragworld_generated", RESULTS, samples)
     main(["submit", str(folder), "--to", "leaderboard", "--out", str(runs / "mine")])
     return runs
-
-
-@pytest.fixture
-def folder(runs: Path, tmp_path: Path) -> Path:
-    """A copy of what lm-eval wrote, to be changed."""
-    return Path(shutil.copytree(runs / "out", tmp_path / "out"))
 
 
 @pytest.fixture
@@ -173,11 +159,7 @@ def test_a_submission_is_verified_and_holds_no_secret(
     (run,) = load_runs([str(submission)])  # generates the documents from the settings
     assert run.name == "base + adapter"
     assert run.record == record
-
-
-def test_ends_of_intervals_may_differ_as_random_draws_do(
-    submission: Path, verdict: Callable[[Path], str]
-) -> None:
+    # Ends of intervals may differ, as random draws do.
     edit(submission, "record", put("metrics", "acc", "low", value=0.5))
     assert "robust_acc" in verdict(submission)
     (run,) = load_runs([str(submission)])
@@ -239,20 +221,15 @@ def test_a_forged_submission_is_refused(
 def test_likelihoods_are_verified_with_their_continuations(
     documents: list[Document], tmp_path: Path, verdict: Callable[[Path], str]
 ) -> None:
-    task, results = "pragworld_generated_mc", copy.deepcopy(RESULTS)
-    metadata = RESULTS["configs"]["pragworld_generated"]["metadata"]
-    results["configs"] = {task: {"output_type": "multiple_choice", "metadata": metadata}}
+    task = "pragworld_generated_mc"
+    configs = {task: {"output_type": "multiple_choice", "metadata": SETTINGS}}
     likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
-    samples = [
-        logged(
-            record,
-            label_prompt(record),
-            [" yes", " no"],
-            likelihoods,
-            score_likelihoods(record, [(-1.5, False), (-0.5, True)]),
-        )
-        for record in to_records(documents)
-    ]
+    samples = []
+    for record in to_records(documents):
+        scores = score_likelihoods(record, [(-1.5, False), (-0.5, True)])
+        asked = [" yes", " no"]
+        samples.append(logged(record, label_prompt(record), asked, likelihoods, scores))
+    results = {**RESULTS, "configs": configs}
     folder = write_run(tmp_path / "mc", task, results, samples)
     out = tmp_path / "mine"
     main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
@@ -277,9 +254,10 @@ def test_without_a_chat_template_only_the_system_instruction_stands_around_a_pro
 
 
 def test_the_messages_of_a_chat_are_read(
-    folder: Path, tmp_path: Path, verdict: Callable[[Path], str]
+    runs: Path, tmp_path: Path, verdict: Callable[[Path], str]
 ) -> None:
     """A server applies its own template: lm-eval logs messages, and no template."""
+    folder = Path(shutil.copytree(runs / "out", tmp_path / "out"))
     (results,) = folder.rglob("results_*.json")
     results.write_text(json.dumps(RESULTS | {"chat_template": "", "system_instruction": "Hi."}))
 
@@ -295,13 +273,11 @@ def test_the_messages_of_a_chat_are_read(
 
 
 def test_what_is_no_submission_is_refused(
-    submission: Path, folder: Path, tmp_path: Path, verdict: Callable[[Path], str]
+    submission: Path, runs: Path, tmp_path: Path, verdict: Callable[[Path], str]
 ) -> None:
     to = ["--to", "leaderboard", "--out", str(tmp_path / "new")]
     with refused(r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"):
-        main(["submit", str(folder), str(folder), *to])
-    with refused("no samples of lm-eval; pass the folder that it wrote"):
-        main(["submit", str(submission), *to])
+        main(["submit", str(runs / "out"), str(runs / "out"), *to])
     (submission / "page.html").write_text("<script>")
     assert "one file samples_*.jsonl and nothing else" in verdict(submission)
     with refused("2 of 2 submissions are refused"):
