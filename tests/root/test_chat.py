@@ -315,7 +315,7 @@ def test_a_key_is_sent_and_never_shown(journal: Path, monkeypatch: pytest.Monkey
     ("key", "url", "line"),
     [
         ("", "http://127.0.0.1:9/v1", "/v1: APIConnectionError: .* attempts failed; check the ser"),
-        ("", "host:8000", "^host:8000: APIConnectionError: .* has an unsupported protocol 'host:"),
+        ("", "host:8000", "^base URL host:8000: must look like http://localhost:8000/v1$"),
         (f"{KEY}\nmore", "http://h/v1", "^OPENAI_API_KEY: must be one line of ASCII; set it a"),
     ],
 )
