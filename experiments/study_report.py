@@ -209,7 +209,10 @@ def make_study_report(
         for name, measured in _run_tallies(run.folder, useful, harmful, held_out).items():
             of_arm.setdefault(name, []).append(measured)
         ablated = read_layers(run.folder / "layers.json")
-        layers = ablated.selected_layers("useful"), ablated.selected_layers("harmful")
+        layers = (
+            ablated.selected_layers("useful", by="sign"),
+            ablated.selected_layers("harmful", by="sign"),
+        )
         ablated_again.setdefault(run.arm, {})[run.seed] = layers
     reference = tallies.get(REFERENCE, {})
     arms = {

@@ -67,8 +67,8 @@ class LayerReport(Report):
     Examples:
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> report.selected("useful"), report.selected("useful", by="evidence")
-        ([0, 1], [])
+        >>> report.selected("useful"), report.selected("useful", by="sign")
+        ([], [0, 1])
     """
 
     schema = LAYERS
@@ -109,12 +109,12 @@ class LayerReport(Report):
     def _statistics(self) -> tuple[PlainRun, tuple[LayerResult, ...]]:
         return compute_statistics(self.documents, self.targets, self.data.split, self.settings)
 
-    def selected(self, role: Role, by: By = "sign") -> list[Any]:
+    def selected(self, role: Role, by: By = "evidence") -> list[Any]:
         """Return the layers that have a role, as numbers; see `Target.place` for other targets.
 
         Args:
             role: "useful", "harmful" or "neutral".
-            by: Whether the sign of A_l - A_0 or the evidence decides.
+            by: Whether the evidence or the bare sign of A_l - A_0, as in the paper, decides.
 
         Raises:
             InputError: The role or the criterion does not exist.
@@ -123,7 +123,7 @@ class LayerReport(Report):
         check_choice("by", by, By)
         return [layer.target.place for layer in self.layers if getattr(layer, by) == role]
 
-    def selected_layers(self, role: Role, by: By = "sign") -> list[int]:
+    def selected_layers(self, role: Role, by: By = "evidence") -> list[int]:
         """Return the numbers of the layers that have a role; see `selected`.
 
         Raises:
@@ -205,25 +205,29 @@ def _layer_table(report: LayerReport) -> str:
 def _findings(report: LayerReport) -> list[str]:
     """Return in words what was found, what was not, and how large a change may have been missed."""
     alpha, number = report.settings.alpha, len(report.layers)
-    what = "layers" if report.intervention.module != "heads" else "heads"
+    noun = "layer" if report.intervention.module != "heads" else "head"
     rules: dict[By, str] = {"evidence": f"By evidence (Holm p <= {alpha:g})", "sign": "By sign"}
     lines = []
     for by, rule in rules.items():
         found = []
         for role in ("useful", "harmful"):
             names = [layer.target.name for layer in report.layers if getattr(layer, by) == role]
-            subject = f"{what} {', '.join(names)}" if names else f"no {what}"
-            found.append(f"{subject} are {role}")
+            listed = f"{noun} {names[0]} is" if names else f"no {noun} is"
+            if len(names) > 1:
+                listed = f"{noun}s {', '.join(names)} are"
+            found.append(f"{listed} {role}")
         lines.append(f"{rule}, {' and '.join(found)}.")
     bands = [layer.accuracy.band for layer in report.layers if layer.evidence == "neutral"]
     needed = math.ceil(1 + math.log2(number / alpha))  # p is at least 2 ** (1 - groups)
     if report.data.groups < needed:
-        lines.append(f"With fewer than {needed} groups, no test of {number} {what} gives evidence.")
+        lines.append(
+            f"With fewer than {needed} groups, no test of {number} {noun}s gives evidence."
+        )
     elif bands:
         reach = max(abs(end) for band in bands for end in band)
         lines.append(
-            f"In {what} without evidence, changes of more than {reach:.1f} points are ruled out "
-            f"({report.settings.level:.0%} band of all {what})."
+            f"In {noun}s without evidence, changes of more than {reach:.1f} points are ruled out "
+            f"({report.settings.level:.0%} band of all {noun}s)."
         )
     if any(layer.log_odds_holm <= alpha for layer in report.layers):
         lines.append(f"*: mean change of the log-odds with Holm p <= {alpha:g}")

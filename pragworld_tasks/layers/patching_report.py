@@ -66,6 +66,8 @@ class PatchingReport(Report):
         >>> report = read_patching(EXAMPLES / "patching.json")
         >>> [round(p, 2) for p in report.averages()["all"].probability]
         [0.04, 0.78, 0.92, 0.94, 0.94]
+        >>> print(report.to_text().splitlines()[-1])
+        By the 95% interval, p is above one half at layers 1, 2, 3, 4.
     """
 
     schema = PATCHING
@@ -119,7 +121,7 @@ class PatchingReport(Report):
         return DataFrame(rows).drop(columns="patched")
 
     def to_text(self) -> str:
-        """Return a Markdown table of the direct effects by layer."""
+        """Return a Markdown table of the direct effects by layer, and what was found in words."""
         total = self.averages().get("all")
         title = (
             f"{self.model.name}, residuals patched at {self.place}: "
@@ -134,7 +136,10 @@ class PatchingReport(Report):
             rows.append([str(layer), f"{p:.3f}", interval, effect])
         title += f"; OR {total.original_run:.3f}, AR {total.altered_run:.3f}"
         headers = ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"]
-        return markdown_table(title, headers, rows)
+        above = [str(layer) for layer, (low, _) in enumerate(total.intervals) if low > 0.5]
+        where = f"layer{'s' * (len(above) > 1)} {', '.join(above)}" if above else "no layer"
+        finding = f"By the {headers[2]}, p is above one half at {where}."
+        return f"{markdown_table(title, headers, rows)}\n{finding}"
 
     def plot(self, path: str | Path | None = None, by_alteration: bool = False) -> "Figure":
         """Draw the patched probability by layer; see `patching_figure`."""

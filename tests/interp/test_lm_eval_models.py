@@ -145,9 +145,9 @@ def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
         layers=str(EXAMPLES / "layers.json"),
         role="useful",
     )
-    numbers = ", ".join(map(str, report.selected("useful")))
+    numbers = ", ".join(map(str, report.selected("useful", by="sign")))
     assert lm.get_model_info()["ablated"] == f"mlp of layers {numbers}"
-    assert not report.selected("harmful")
+    assert not report.selected("harmful", by="sign")
     with pytest.raises(SystemExit, match="no layer is harmful by sign; choose another role="):
         AblatedLM(pretrained=str(tiny_folder()), layers=str(EXAMPLES / "layers.json"))
     with pytest.raises(SystemExit, match=r"a report of .*tiny with 5 layers; this model has 3$"):

@@ -163,7 +163,7 @@ def test_trees_that_chosen_positions_make_too_long_are_padded_rows(
 def test_a_report_lists_its_layers(report: LayerReport) -> None:
     frame = report.to_frame()
     assert frame.index.tolist() == [target.place for target in report.targets]
-    assert frame.index[frame["sign"] == "useful"].tolist() == report.selected("useful")
+    assert frame.index[frame["sign"] == "useful"].tolist() == report.selected("useful", by="sign")
     assert frame.index[frame["evidence"] == "harmful"].tolist() == report.selected(
         "harmful", by="evidence"
     )

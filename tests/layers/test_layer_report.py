@@ -145,12 +145,12 @@ def test_evidence_follows_the_corrected_p() -> None:
     two = make_report(documents, to_yes(documents, [plain, ablated, plain]))
     assert one.layers[0].holm == pytest.approx(1 / 32)
     assert two.layers[0].holm == pytest.approx(1 / 16)
-    assert one.selected("useful") == one.selected("useful", by="evidence") == [0]
-    assert two.selected("useful") == [0]
-    assert two.selected("useful", by="evidence") == []
+    assert one.selected("useful") == one.selected("useful", by="sign") == [0]
+    assert two.selected("useful", by="sign") == [0]
+    assert two.selected("useful") == []
     assert (two.layers[1].sign, two.layers[1].p, two.layers[1].holm) == ("neutral", 1, 1)
     lenient = dataclasses.replace(two, settings=dataclasses.replace(two.settings, alpha=0.07))
-    assert lenient.selected("useful", by="evidence") == [0]
+    assert lenient.selected("useful") == [0]
 
 
 def test_layers_without_effect_are_seldom_found() -> None:
@@ -323,8 +323,8 @@ def test_the_table_says_what_the_report_does() -> None:
         ["2", "60.00", "+0.00", "neutral"],
     ]
     assert text.endswith(
-        "By evidence (Holm p <= 0.05), layers 0 are useful and layers 1 are harmful.\n"
-        "By sign, layers 0 are useful and layers 1 are harmful.\n"
+        "By evidence (Holm p <= 0.05), layer 0 is useful and layer 1 is harmful.\n"
+        "By sign, layer 0 is useful and layer 1 is harmful.\n"
         "In layers without evidence, changes of more than 0.0 points are ruled out "
         "(95% band of all layers).\n"
         "*: mean change of the log-odds with Holm p <= 0.05"
@@ -337,6 +337,6 @@ def test_too_few_groups_for_evidence_are_named() -> None:
         documents = make_documents([1] * groups)
         right, wrong = [True] * groups, [False] * groups
         report = make_report(documents, to_yes(documents, [right, wrong, *[right] * 5]))
-        assert (report.selected("useful", by="evidence") == [0]) == is_enough
+        assert (report.selected("useful") == [0]) == is_enough
         line = "With fewer than 8 groups, no test of 6 layers gives evidence."
         assert (line in report.to_text()) != is_enough

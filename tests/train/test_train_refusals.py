@@ -217,10 +217,10 @@ def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
     small_tokenizer().save_pretrained(base)
     report = report_of(base)
     args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
-    assert args.suppressed == report.selected_layers("harmful")
+    assert args.suppressed == report.selected_layers("harmful", by="sign")
     # The same folder under another name.
     trainer = make_trainer(str(base / ".." / "base"), args, ROWS)
-    assert [*trainer.probes] == args.amplified == report.selected_layers("useful")
+    assert [*trainer.probes] == args.amplified == report.selected_layers("useful", by="sign")
 
 
 def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
