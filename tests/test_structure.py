@@ -46,7 +46,7 @@ BUDGETS = {
     "pragworld_tasks/authoring": 2_400,
     "pragworld_tasks/tiny": 30,
     "pragworld_tasks/web": 60,
-    "pragworld_tasks/layers": 1_885,
+    "pragworld_tasks/layers": 1_890,
     "pragworld_tasks/dialogues": 6_945,
     "pragworld_tasks/text_alterations": 3_782,
 }

@@ -169,6 +169,7 @@ class LayerReport(Report):
 
 
 read_layers = LayerReport.read
+"""Read the report that `pragworld-interp ablate` or `LayerReport.write` wrote."""
 
 
 # Tables -------------------------------------------------------------------------------------------

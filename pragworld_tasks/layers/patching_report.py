@@ -147,6 +147,7 @@ class PatchingReport(Report):
 
 
 read_patching = PatchingReport.read
+"""Read the report that `pragworld-interp patch` or `PatchingReport.write` wrote."""
 
 
 def _average(pairs: Sequence[PairEffect]) -> PatchedProbability:

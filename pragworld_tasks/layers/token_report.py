@@ -139,3 +139,4 @@ class TokenReport(Report):
 
 
 read_patched_tokens = TokenReport.read
+"""Read the report that `pragworld-interp patch --row` or `TokenReport.write` wrote."""
