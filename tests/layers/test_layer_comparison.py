@@ -58,9 +58,6 @@ def compare_effects(*effects: Floats) -> LayerComparison:
     )
 
 
-# Values -------------------------------------------------------------------------------------------
-
-
 def test_evidence_gives_its_own_sets() -> None:
     effects = np.array([-3.0, 0.5, 2.0, 3.0, 0.0])
     reports = {"a": with_effects(effects), "b": with_effects(effects[::-1])}

@@ -98,9 +98,6 @@ def points(outcomes: Iterable[Outcome]) -> list[float]:
     return [outcome.difference.points for outcome in outcomes]
 
 
-# What they show -----------------------------------------------------------------------------------
-
-
 def test_accuracy_by_layer() -> None:
     figure = FIGURES["accuracy"](None)
     top, *panels = figure.axes
