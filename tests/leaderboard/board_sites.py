@@ -35,12 +35,12 @@ from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 def make_run(
     name: str,
     documents: Sequence[Document],
-    answers: Sequence[str | None] | Predictions,
+    answers: Sequence[str | None] | Predictions | None = None,
     model: ModelRecord | None = None,
     **ran: Any,
 ) -> BoardRun:
-    """Return a run that gives these responses or predictions; `to_record` takes the rest."""
-    report = score(documents, answers)
+    """Return a run that gives these answers, else the gold ones; `to_record` takes the rest."""
+    report = score(documents, answers or [document.answer for document in documents])
     return BoardRun(name, to_record(report, model or ModelRecord(name=name), **ran), report)
 
 
@@ -97,24 +97,18 @@ def layer_reports() -> tuple[LayerReport, LayerReport]:
 def sensitivity_report() -> SensitivityReport:
     """Return the decompositions of two models on a question of two domains and on an own one."""
     random = np.random.default_rng(1)
-    samples = []
-    for model, effect in (("org/worded", 1.0), (HOSTILE_NAME, 0.0)):
-        for question in ("travel_miami", "travel_sydney", "own"):
-            prompts = []
-            for intent, paraphrase in product(range(3), range(4)):
-                values = random.normal(effect * (9 * intent + paraphrase), 1, 6).tolist()
-                prompts.append(SampledPrompt(intent, paraphrase, "slot", tuple(values), False))
-            samples.append(
-                ModelSamples(Path(question), model, question, "hours", tuple(prompts), ())
-            )
+    effects, samples = {"org/worded": 1.0, HOSTILE_NAME: 0.0}, []
+    for model, question in product(effects, ("travel_miami", "travel_sydney", "own")):
+        prompts = []
+        for intent, paraphrase in product(range(3), range(4)):
+            values = random.normal(effects[model] * (9 * intent + paraphrase), 1, 6).tolist()
+            prompts.append(SampledPrompt(intent, paraphrase, "slot", tuple(values), False))
+        samples.append(ModelSamples(Path(question), model, question, "hours", tuple(prompts), ()))
     return decompose_samples(samples, draws=50)
 
 
 def write_board(board: Board, folder: Path) -> Path:
-    """Write the site of a board, with the pages of layers and sensitivity, and return its folder.
-
-    The files behind these pages are written beside the folder.
-    """
+    """Write the site of a board, with pages of layers and sensitivity, whose files go beside it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     files = [EXAMPLES / "patching.json"]
     for number, report in enumerate(layer_reports()):

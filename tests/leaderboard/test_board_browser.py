@@ -1,6 +1,7 @@
 """The leaderboard's pages in a real browser, from a folder, as a user opens them."""
 
 from collections.abc import Iterator
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from browser_pages import (
 
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.leaderboard.boards import Board
-from pragworld_tasks.text import format_interval, format_points
+from pragworld_tasks.text import format_interval, format_percent, format_points
 
 # Rows of a table and dialogues look alike: a few are enough to look at.
 _KEEP_FEW = """
@@ -77,24 +78,41 @@ def test_the_leaderboard_sorts_filters_and_opens_rows(page: Any, site: Path, boa
     assert fits(page)
 
 
-def test_two_runs_are_compared_either_way(page: Any, site: Path, board: Board) -> None:
+def test_every_two_runs_are_compared_as_by_compare_scores(
+    page: Any, site: Path, board: Board
+) -> None:
     page.goto((site / "generated-compare.html").as_uri())
-    first, second = (run.report for run in board.runs[:2])
-    for one, other in ((first, second), (second, first)):
-        compared = compare_scores(one, other)
-        shown = page.locator("[data-differences] tbody td").all_inner_texts()
+
+    def cells(table: str) -> list[str]:
+        """Return the texts of the cells of a table, without its heads."""
+        texts: list[str] = page.locator(f"[data-{table}] tbody td").all_inner_texts()
+        return texts
+
+    for first, second in permutations(board.runs, 2):
+        page.get_by_label("First", exact=True).select_option(label=first.name)
+        page.get_by_label("Second", exact=True).select_option(label=second.name)
+        compared, shown = compare_scores(first.report, second.report), cells("differences")
         differences = compared.differences.values()
-        assert shown[2::5] == [format_points(difference.points) for difference in differences]
-        assert shown[3::5] == [format_interval(difference.interval) for difference in differences]
+        assert [shown[column::5] for column in range(4)] == [
+            [format_percent(share.percent) for share in first.report.metrics.values()],
+            [format_percent(share.percent) for share in second.report.metrics.values()],
+            [format_points(difference.points) for difference in differences],
+            [format_interval(difference.interval) for difference in differences],
+        ]
         assert compared.on_groups
-        expected = list(map(str, compared.on_groups[:2]))
-        assert page.locator("[data-tests] tbody td").all_inner_texts()[:2] == expected
-        for side, number in zip(("first", "second"), expected, strict=True):
-            assert str(page.locator(f"[data-only={side}] a").count()) == number
-        page.get_by_text("Swap").click()
-    page.get_by_label("First", exact=True).select_option(label=HOSTILE_NAME)
-    assert page.locator("[data-verdict]").inner_text().startswith(HOSTILE_NAME)
-    page.locator("[data-only=second] a >> nth=0").click()
+        tests = (compared.on_groups, compared.by_group, compared.on_documents)
+        rows = [(*map(str, test[:2]), f"{test.p:.3g}") for test in tests]
+        assert cells("tests") == [*chain(*rows)]
+        verdict = page.locator("[data-verdict]").inner_text()
+        assert f"p = {compared.p:.3g}" in verdict
+        assert ("not told apart" in verdict) == (compared.p >= 0.05)
+        for side, ahead in zip(("first", "second"), compared.on_groups, strict=False):
+            assert page.locator(f"[data-only={side}] a").count() == ahead
+    page.get_by_text("Swap").click()
+    points = [format_points(-difference.points) for difference in differences]
+    assert cells("differences")[2::5] == points
+    page.get_by_label("First", exact=True).select_option(label="good")
+    page.locator("[data-only=first] a >> nth=0").click()
     group = page.evaluate("location.hash")
     assert page.locator(f"section{group} h2").is_visible()
     assert page.evaluate("document.activeElement.id") == group.removeprefix("#")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from board_sites import likelier, make_run
 from command_runs import refused
 from hub_dataset import dataset_files
 from huggingface_hub import EvalResult, ModelCard, parse_eval_result_entries
+from pandas import Series
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
@@ -36,11 +36,9 @@ GENERATED = generate_documents(groups=3, seed=5)
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 MODEL = ModelRecord(name="someone/model", dtype="bfloat16", chat_template=True, parameters=1000)
 ENVIRONMENT = {
-    "task": "pragworld_manual",
     "backend": "hf",
     "model_args": {"pretrained": "someone/model", "max_length": 2048},
     "generation": {"temperature": 0.5, "max_gen_toks": 1024, "do_sample": True},
-    "packages": {"lm_eval": "0.4.13", "transformers": "5.23.0"},
     "date": "2026-01-02T03:04:05+00:00",
 }
 
@@ -118,13 +116,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 CARD = """---
 license: mit
-model-index:
-- name: Model
-  results:
-  - task: {type: text-generation}
-    dataset: {name: Beans, type: beans}
-    metrics:
-    - {type: accuracy, value: 0.9}
+model-index: [{name: Model, results: [{task: {type: text-generation}, dataset: {name: Beans,
+  type: beans}, metrics: [{type: accuracy, value: 0.9}]}]}]
 ---
 # A model
 
@@ -152,9 +145,9 @@ def test_a_card_keeps_its_text_and_other_results(tmp_path: Path) -> None:
 
 def aggregate_and_samples(submission: Submission) -> tuple[Any, list[Any]]:
     files = every_eval_ever_files(submission, EVALUATOR)
-    (aggregate,) = (json.loads(files[path]) for path in files if path.suffix == ".json")
-    lines = (files[path].splitlines() for path in files if path.suffix == ".jsonl")
-    return aggregate, [json.loads(line) for part in lines for line in part]
+    *samples, aggregate = (files[path].splitlines() for path in files)
+    lines = [json.loads(line) for part in samples for line in part]
+    return json.loads(b"".join(aggregate)), lines
 
 
 def test_every_eval_ever_files_fit_its_schemas() -> None:
@@ -188,10 +181,8 @@ def test_metrics_of_every_eval_ever_follow_from_its_samples() -> None:
     }
     right = [sample["evaluation"]["is_correct"] for sample in samples]
     assert scores["acc"]["score"] == sum(right) / len(right)
-    groups = defaultdict(list)
-    for sample in samples:
-        groups[sample["metadata"]["group"]].append(sample["evaluation"]["score"])
-    assert scores["robust_acc"]["score"] == sum(map(all, groups.values())) / len(groups)
+    groups = [sample["metadata"]["group"] for sample in samples]
+    assert scores["robust_acc"]["score"] == Series(right).groupby(groups).all().mean()
     share = submission.run.report.metrics["acc"]
     interval = scores["acc"]["uncertainty"]["confidence_interval"]
     assert (interval["lower"], interval["upper"]) == (share.low / 100, share.high / 100)
@@ -209,16 +200,12 @@ def test_the_likelier_label_is_the_output() -> None:
     assert samples[2]["answer_attribution"][0]["extracted_value"] == ""
 
 
-def test_files_are_replaced_only_if_asked_for(record: str) -> None:
+def test_a_card_is_replaced_and_files_get_folders(record: str) -> None:
     Path("README.md").write_text(CARD)
-    command = ["submit", record, "--to", "model-card", "--out", "."]
-    with refused("README.md exists; pass --overwrite"):
-        main(command)
-    main([*command, "--overwrite"])
+    main(["submit", record, "--to", "model-card", "--out", ".", "--overwrite"])
     assert "robust_acc" in Path("README.md").read_text()
-    main(["submit", record, "--to", "every-eval-ever", "--evaluator", EVALUATOR, *command[4:]])
-    written = {path.suffix for path in Path("data").rglob("*.json*")}
-    assert written == {".json", ".jsonl"}
+    main(["submit", record, "--to", "every-eval-ever", "--evaluator", EVALUATOR, "--out", "new"])
+    assert {path.suffix for path in Path("new/data").rglob("*.json*")} == {".json", ".jsonl"}
 
 
 CARD_COMMAND = "submit record.json --to model-card --overwrite --out"
@@ -230,6 +217,7 @@ CARD_COMMAND = "submit record.json --to model-card --overwrite --out"
         ("board --out", "", "name runs, or pass --demo"),
         ("submit record.json --to every-eval-ever --out", "", "--evaluator RELATIONSHIP:NAME, where"),
         ("submit record.json --to leaderboard --out", "", "no samples of lm-eval; pass the folder that"),
+        ("submit record.json --to model-card --out", "license: mit", "README.md exists; pass --over"),
         (CARD_COMMAND, "license: [", "README.md: the metadata of the card cannot be read: "),
         (CARD_COMMAND, "model-index: [{name: a, results: []}, {name: b, results: []}]",
          "README.md: model-index has several models"),

@@ -1,10 +1,11 @@
 """Submissions to the leaderboard: what `verify` accepts, and every forgery that it refuses."""
 
+import io
 import json
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 from command_runs import refused
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.run_record import read_run_records
@@ -20,6 +20,8 @@ from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_res
 from pragworld_tasks.leaderboard.boards import load_runs
 
 SETTINGS = {"groups": 3, "seed": 5}
+DOCUMENTS = generate_documents(**SETTINGS)
+OTHER = {"yes": "no", "no": "yes"}
 GENERATION = {"do_sample": False, "max_gen_toks": 1024}
 DATE = "2026-01-02T03-04-05.678"
 MODEL_ARGS = {
@@ -42,11 +44,6 @@ RESULTS: dict[str, Any] = {
 REQUEST = ("arguments", "gen_args_0")
 PROMPT = (*REQUEST, "arg_0")
 Change = Callable[[Any], None]
-
-
-@pytest.fixture(scope="module")
-def documents() -> list[Document]:
-    return generate_documents(**SETTINGS)
 
 
 def write_run(folder: Path, task: str, results: Any, samples: list[Any]) -> Path:
@@ -72,23 +69,22 @@ def logged(
 
 
 @pytest.fixture(scope="module")
-def runs(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that lm-eval wrote, and its submission.
 
     The model is right but for row 1, and says nothing to row 2.
     """
     runs = tmp_path_factory.mktemp("runs")
     samples = []
-    for record in to_records(documents):
+    for record in to_records(DOCUMENTS):
         response = f"({record['answer']})\nBecause."
         if record["row"] == 1:
-            response = "No." if record["answer"] == "yes" else "Yes."
+            response = OTHER[record["answer"]]
         elif record["row"] == 2:
             response = ""
         scores = score_response(record, [response])
         samples.append(logged(record, evaluation_prompt(record), [GENERATION], [response], scores))
-    folder = write_run(runs / "out", "pragworld_generated", RESULTS, samples)
-    main(["submit", str(folder), "--to", "leaderboard", "--out", str(runs / "mine")])
+    submit(write_run(runs / "out", "pragworld_generated", RESULTS, samples), runs / "mine")
     return runs
 
 
@@ -114,11 +110,6 @@ def respond(response: str) -> Change:
     return lambda line: line.update(resps=[[response]], filtered_resps=[response])
 
 
-def flip_gold(line: Any) -> None:
-    """Change a sample to one whose document has another gold answer."""
-    line["doc"]["answer"] = {"yes": "no", "no": "yes"}[line["doc"]["answer"]]
-
-
 def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) -> Change:
     """A change of a sample to one whose prompt stands behind a text."""
     return lambda line: put(*PROMPT, value=text + prompt(line["doc"]))(line)
@@ -134,23 +125,21 @@ def edit(submission: Path, where: str | int, change: Change) -> None:
     path.write_text("".join(json.dumps(content) + "\n" for content in contents))
 
 
-@pytest.fixture
-def verdict(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
+def verdict(submission: Path) -> str:
     """Return the line that `verify` prints about a submission."""
-
-    def verify(submission: Path) -> str:
-        capsys.readouterr()
-        with suppress(SystemExit):
-            main(["verify", str(submission)])
-        (line,) = capsys.readouterr().out.splitlines()
-        return line
-
-    return verify
+    with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
+        main(["verify", str(submission)])
+    (line,) = printed.getvalue().splitlines()
+    return line
 
 
-def test_a_submission_is_verified_and_holds_no_secret(
-    submission: Path, verdict: Callable[[Path], str]
-) -> None:
+def submit(run: Path, out: Path) -> Path:
+    """Return the submission of a run, written into a folder."""
+    main(["submit", str(run), "--to", "leaderboard", "--out", str(out)])
+    return out
+
+
+def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
     assert re.search(r"someone/base, generated: robust_acc \d", verdict(submission))
     assert "hf_secret" not in (submission / "record.json").read_text()
     (record,) = read_run_records(submission / "record.json").values()
@@ -172,7 +161,7 @@ def test_a_submission_is_verified_and_holds_no_secret(
         # Answers and labels.
         (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but by the samples None"),
         (1, put("target", value="maybe"), "row 1 .*'target' is not the gold answer"),
-        (1, flip_gold, "'doc' is not the document of row 1"),
+        (1, put("doc", "answer", value=OTHER[DOCUMENTS[1].answer]), "'doc' is not the document of row 1"),
         ("record", put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
         ("record", put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
         # Documents.
@@ -209,7 +198,6 @@ def test_a_submission_is_verified_and_holds_no_secret(
 )  # fmt: skip
 def test_a_forged_submission_is_refused(
     submission: Path,
-    verdict: Callable[[Path], str],
     where: str | int,
     change: Change,
     expected: str,
@@ -218,21 +206,17 @@ def test_a_forged_submission_is_refused(
     assert re.search(f"refused: .*{expected}", verdict(submission))
 
 
-def test_likelihoods_are_verified_with_their_continuations(
-    documents: list[Document], tmp_path: Path, verdict: Callable[[Path], str]
-) -> None:
+def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> None:
     task = "pragworld_generated_mc"
     configs = {task: {"output_type": "multiple_choice", "metadata": SETTINGS}}
     likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
     samples = []
-    for record in to_records(documents):
+    for record in to_records(DOCUMENTS):
         scores = score_likelihoods(record, [(-1.5, False), (-0.5, True)])
         asked = [" yes", " no"]
         samples.append(logged(record, label_prompt(record), asked, likelihoods, scores))
     results = {**RESULTS, "configs": configs}
-    folder = write_run(tmp_path / "mc", task, results, samples)
-    out = tmp_path / "mine"
-    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
+    out = submit(write_run(tmp_path / "mc", task, results, samples), tmp_path / "mine")
     assert "robust_acc" in verdict(out)
     edit(out, "all", put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
     assert "robust_acc" in verdict(out)
@@ -240,22 +224,18 @@ def test_likelihoods_are_verified_with_their_continuations(
     assert re.search("row 0 .*asked for 'no', but task and record say 'yes'", verdict(out))
 
 
-def test_without_a_chat_template_only_the_system_instruction_stands_around_a_prompt(
-    submission: Path, verdict: Callable[[Path], str]
-) -> None:
+def test_without_a_chat_template_a_prompt_follows_the_system_prompt(submission: Path) -> None:
     edit(submission, "record", put("model", "chat_template", value=False))
     edit(submission, "all", prompt_after(""))
     assert "robust_acc" in verdict(submission)
     edit(submission, "all", prompt_after("Think step by step. "))
     assert "around the prompt stands something else" in verdict(submission)
-    instruction = put("environment", "system_instruction", value="Think step by step. ")
-    edit(submission, "record", instruction)
+    system = put("environment", "system_instruction", value="Think step by step. ")
+    edit(submission, "record", system)
     assert "robust_acc" in verdict(submission)
 
 
-def test_the_messages_of_a_chat_are_read(
-    runs: Path, tmp_path: Path, verdict: Callable[[Path], str]
-) -> None:
+def test_the_messages_of_a_chat_are_read(runs: Path, tmp_path: Path) -> None:
     """A server applies its own template: lm-eval logs messages, and no template."""
     folder = Path(shutil.copytree(runs / "out", tmp_path / "out"))
     (results,) = folder.rglob("results_*.json")
@@ -267,14 +247,10 @@ def test_the_messages_of_a_chat_are_read(
         put(*PROMPT, value=[json.dumps(messages, ensure_ascii=False)])(line)
 
     edit(folder, "all", change)
-    out = tmp_path / "chat"
-    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
-    assert "robust_acc" in verdict(out)
+    assert "robust_acc" in verdict(submit(folder, tmp_path / "chat"))
 
 
-def test_what_is_no_submission_is_refused(
-    submission: Path, runs: Path, tmp_path: Path, verdict: Callable[[Path], str]
-) -> None:
+def test_what_is_no_submission_is_refused(submission: Path, runs: Path, tmp_path: Path) -> None:
     to = ["--to", "leaderboard", "--out", str(tmp_path / "new")]
     with refused(r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"):
         main(["submit", str(runs / "out"), str(runs / "out"), *to])
@@ -284,9 +260,7 @@ def test_what_is_no_submission_is_refused(
         main(["verify", str(tmp_path / "missing"), str(submission)])
 
 
-def test_a_submission_runs_no_code_of_its_own(
-    submission: Path, tmp_path: Path, verdict: Callable[[Path], str]
-) -> None:
+def test_a_submission_runs_no_code_of_its_own(submission: Path, tmp_path: Path) -> None:
     """The task that a record names decides which file of functions is loaded."""
     (tmp_path / "evil.yaml").write_text("doc_to_text: !function evil.run\n")
     witness = tmp_path / "witness"
