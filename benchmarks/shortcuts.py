@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count, islice
 
+import numpy as np
 from likeness import frame, utterances
 
-from pragworld_tasks.authoring.shortcuts import regression_answers
+from pragworld_tasks.authoring.shortcuts import word_regression
 from pragworld_tasks.data.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
@@ -140,14 +141,11 @@ def check_regressions(train: Sequence[Document], test: Sequence[Document], limit
     for name, texts_of in TEXTS.items():
         # Counts, tf-idf and other values of the strength (0.001 to 10) score at most half a point
         # higher.
-        answers = regression_answers(
-            [texts_of(document) for document in train],
-            [document.answer for document in train],
-            [texts_of(document) for document in test],
-            longest=3,
-            least_documents=5,
-            strength=0.01,
+        known, asked = (
+            np.array([texts_of(document) for document in split], object) for split in (train, test)
         )
+        model = word_regression(known.shape[1], longest=3, least_documents=5, strength=0.01)
+        answers = model.fit(known, [document.answer for document in train]).predict(asked).tolist()
         scores = percents(test, answers)
         limits.check(f"{name}: accuracy", scores["acc"], 0, REGRESSION_ACCURACY)
         limits.check(f"{name}: robust accuracy", scores["robust_acc"], 0, REGRESSION_ROBUST)

@@ -2,17 +2,10 @@
 
 import argparse
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.text import format_count
-
-if TYPE_CHECKING:
-    from pragworld_tasks.authoring.labels import Decision
-    from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 
 _RELEASED = ("manual", "synthetic")
 _SAMPLES = 5  # of --model, unless a panel is named
@@ -83,14 +76,10 @@ def add_author(commands: Commands) -> None:
 
 
 def _author(options: argparse.Namespace) -> None:
+    from pragworld_tasks.authoring import results
     from pragworld_tasks.authoring.labels import read_decisions
-    from pragworld_tasks.authoring.pipeline import (
-        AuthoringSettings,
-        author_documents,
-        poll_documents,
-    )
-    from pragworld_tasks.authoring.results import JOURNAL, check_is_authored, write_votes
-    from pragworld_tasks.authoring.stages import read_prompts
+    from pragworld_tasks.authoring.pipeline import author_documents, poll_documents
+    from pragworld_tasks.authoring.stages import AuthoringSettings, read_prompts
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
     from pragworld_tasks.data.document_files import read_documents
@@ -110,47 +99,25 @@ def _author(options: argparse.Namespace) -> None:
         options.seed,
     )
     out = options.out
-    check_is_authored(out)
+    results.check_is_authored(out)
     decisions = read_decisions(out)
     if options.seeds:
         seeds = read_seeds(options.seeds)
-        work = author_documents(settings, seeds, out / JOURNAL, decisions)
+        work = author_documents(settings, seeds, out / results.JOURNAL, decisions)
     else:
         split = options.documents
         documents = load_split(split) if split in _RELEASED else read_documents(split)
-        work = poll_documents(settings, documents, out / JOURNAL)
+        work = poll_documents(settings, documents, out / results.JOURNAL)
     made = run_async(work)
-    write_votes(out, made)
+    results.write_votes(out, made)
     print(made.usage)
-    groups = _write_and_print(out, made, decisions)
+    groups = results.write_results(out, made, decisions)
     if options.seeds and groups < options.groups:
         raise InputError(
             f"{out}: only {groups} of {options.groups} groups have labels; see "
             f"{out / 'report.md'}, and decide documents in review, or use other seeds or another "
             "model in another folder"
         )
-
-
-def _write_and_print(
-    folder: Path, made: "AuthoredDocuments", decisions: "Mapping[str, Decision]"
-) -> int:
-    """Write the results of a folder, print what came out, and return the number of groups."""
-    from pragworld_tasks.authoring.labels import failed_votes_text
-    from pragworld_tasks.authoring.results import write_results
-
-    labelled, documents = write_results(folder, made, decisions)
-    groups = len({document.group for document in documents})
-    waiting = sum(document.label.is_in_review for document in labelled)
-    print(
-        f"{folder}: {format_count(len(documents), 'document')} with labels in "
-        f"{format_count(groups, 'group')}, {format_count(waiting, 'document')} in review, "
-        f"{len(made.dropped)} dropped; see {folder / 'report.md'}"
-    )
-    if failed := failed_votes_text(made.documents):
-        print(f"{folder}: {failed}")
-    if gone := decisions.keys() - {document.digest for document in made.documents}:
-        print(f"{folder}: {format_count(len(gone), 'decision')} about documents that changed")
-    return groups
 
 
 def add_review(commands: Commands) -> None:
@@ -178,9 +145,9 @@ def add_review(commands: Commands) -> None:
 
 
 def _review(options: argparse.Namespace) -> None:
+    from pragworld_tasks.authoring import results
     from pragworld_tasks.authoring.labels import add_decisions
-    from pragworld_tasks.authoring.results import read_votes
 
-    made = read_votes(options.folder)
+    made = results.read_votes(options.folder)
     decisions = add_decisions(options.folder, made.documents, options.apply)
-    _write_and_print(options.folder, made, decisions)
+    results.write_results(options.folder, made, decisions)

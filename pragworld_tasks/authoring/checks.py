@@ -6,10 +6,10 @@ A check returns the rule that is broken and the text that breaks it, or None.
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from pragworld_tasks.authoring.stages import (
-    NO_ENTITIES,
     AuthoringRecord,
     EntityLists,
     Objection,
@@ -19,7 +19,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.inflection import number_forms, word_list
 from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, is_number
-from pragworld_tasks.text_alterations.tokens import label_end
+from pragworld_tasks.text_alterations.tokens import EntityKind, label_end
 
 MOST_SHARED = 0.5  # of a conversation's word sequences, with its seed or another conversation
 _GRAM = 4  # words
@@ -30,6 +30,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
 _ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
 
+NO_ENTITIES = Entities(agents=(), objects=(), locations=())
 Grams: TypeAlias = frozenset[tuple[str, ...]]
 
 
@@ -76,8 +77,8 @@ def accept_entities(
     text: str | None,
     listed: EntityLists,
     speakers: Collection[str],
-    known: EntityLists = NO_ENTITIES,
-) -> tuple[EntityLists, list[Objection]]:
+    known: Entities = NO_ENTITIES,
+) -> tuple[Entities, list[Objection]]:
     r"""Add entities that a model lists to known ones, if `alter` can tell them apart.
 
     The text, unless None, has to name them. Speakers are no entities. What cannot be added is
@@ -95,12 +96,10 @@ def accept_entities(
     for kind in ENTITY_KINDS:
         for entity in getattr(listed, kind)[:_MOST_ENTITIES]:
             form = _written(text or "", _ARTICLE.sub("", " ".join(entity.split()), count=1))
-            forms = getattr(accepted, kind)
-            if form in forms:
+            if form in accepted.all(kind):
                 continue
-            with_form = accepted.model_copy(update={kind: (*forms, form)})
-            if form.casefold() not in labels and _can_be_altered(text, with_form):
-                accepted = with_form
+            if form.casefold() not in labels and (more := _add_entity(text, accepted, kind, form)):
+                accepted = more
             else:
                 rule = "an entity is a speaker, listed twice, or not in the conversation"
                 objections.append((rule, entity))
@@ -113,14 +112,15 @@ def _written(text: str, entity: str) -> str:
     return min(forms, key=lambda form: (form != entity, form != form.lower()), default=entity)
 
 
-def _can_be_altered(text: str | None, entities: EntityLists) -> bool:
+def _add_entity(text: str | None, known: Entities, kind: EntityKind, form: str) -> Entities | None:
+    longer: Any = {kind: (*known.all(kind), form)}
     try:
-        checked = Entities(**entities.model_dump())
+        entities = replace(known, **longer)
         if text is not None:
-            Conversation(text, checked).check_entities()
+            Conversation(text, entities).check_entities()
     except InputError:
-        return False
-    return True
+        return None
+    return entities
 
 
 # Words with a capital letter that name nobody and no place.
@@ -155,9 +155,9 @@ _LEAKS = re.compile(
 
 def find_conversation_problem(
     context: str,
-    mentioned: EntityLists,
+    mentioned: Entities,
     needed: Sequence[str],
-    allowed: EntityLists,
+    allowed: Entities,
     speakers: tuple[str, str],
     turns: int,
 ) -> Objection | None:
@@ -213,10 +213,10 @@ class LineEdit(AuthoringRecord):
     new: str
 
 
-def may_be_altered(context: str, entities: EntityLists, alteration: str) -> bool:
+def may_be_altered(context: str, entities: Entities, alteration: str) -> bool:
     """Return whether a conversation has what a model can change; inconsistent data is by rules."""
     if alteration in EXCHANGED:
-        return any(len(getattr(entities, kind)) > 1 for kind in ENTITY_KINDS)
+        return any(len(entities.all(kind)) > 1 for kind in ENTITY_KINDS)
     is_of_kind = _KINDS_OF_WORDS.get(alteration, lambda word: False)
     return alteration == "Negation" or any(map(is_of_kind, _words(context)))
 

@@ -17,7 +17,6 @@ errors that members share, as models of one family and samples of one model do.
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -36,7 +35,8 @@ from pragworld_tasks.authoring.stages import (
     write_records,
 )
 from pragworld_tasks.chat import UnansweredError
-from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
+from pragworld_tasks.data.document_files import DocumentRecord, own_document
+from pragworld_tasks.data.documents import Answer, Basis, Document
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_json
 from pragworld_tasks.text import format_count
@@ -68,8 +68,9 @@ class VoteReply(AuthoringRecord):
         return answer.strip().lower() if isinstance(answer, str) else answer
 
 
-async def poll(asker: Asker, panel: Sequence[str], document: VotedDocument) -> VotedDocument:
+async def poll(asker: Asker, document: VotedDocument) -> VotedDocument:
     """Return a document with the votes of all members; a model named twice is sampled twice."""
+    panel = asker.settings.panel
     votes = (
         _vote(asker, model, panel[:place].count(model), document)
         for place, model in enumerate(panel)
@@ -274,7 +275,7 @@ def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:
     conversations: dict[int, list[LabelledDocument]] = {}
     for document in documents:
         conversations.setdefault(document.voted.conversation, []).append(document)
-    settled: list[Document] = []
+    settled: list[tuple[DocumentRecord, DocumentRecord]] = []
     seen: set[str] = set()
     for members in conversations.values():
         group = {
@@ -284,26 +285,20 @@ def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:
         }
         kept = [member for member in members if group.get(member.voted.digest) is member]
         if kept and kept[0] is members[0] and len(kept) >= min(2, len(members)):
-            settled += (_settled(member, kept[0]) for member in kept)
+            original, *_ = records = [*map(_record, kept)]
+            settled += ((record, original) for record in records)
             seen |= group.keys()
-    return [replace(document, row=row) for row, document in enumerate(settled)]
+    return [own_document(row, *records) for row, records in enumerate(settled)]
 
 
-def _settled(member: LabelledDocument, original: LabelledDocument) -> Document:
+def _record(member: LabelledDocument) -> DocumentRecord:
     voted, (answer, basis, *_) = member
     assert answer  # else it is not settled
-    effect: Effect = "invariant" if answer == original.label.answer else "flip"
-    return Document(
-        row=0,
+    return DocumentRecord(
         context=voted.context,
         question=voted.question,
         answer=answer,
         group=voted.conversation,
-        is_original=member is original,
         alteration=voted.alteration,
-        effect=None if member is original else effect,
-        split="own",
-        released_group=voted.conversation,
-        released_is_original=member is original,
         basis=basis if (basis == "entailed") == (answer == "yes") else None,
     )

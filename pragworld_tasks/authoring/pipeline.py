@@ -6,24 +6,22 @@ Replies are kept in a journal, so rerunning a command replays them.
 """
 
 import asyncio
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
 from pragworld_tasks.authoring.labels import Decision, label_documents, poll, settled_documents
 from pragworld_tasks.authoring.stages import (
     Asker,
     AuthoredConversation,
+    AuthoringSettings,
     Dropped,
-    EntityLists,
-    Prompt,
     Seed,
     VotedDocument,
+    short_digest,
 )
 from pragworld_tasks.authoring.writing import (
     alter_conversation,
@@ -31,46 +29,15 @@ from pragworld_tasks.authoring.writing import (
     list_entities,
     write_conversation,
 )
-from pragworld_tasks.chat import Endpoint, Usage, connect
+from pragworld_tasks.chat import Usage, connect
 from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.text_alterations.entities import Entities
 
 ATTEMPTS = 4  # for each group that is wanted, at most
 HOPELESS = 50  # attempts without a group after which a run stops
 BATCH = 50  # attempts at a time, at most
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class AuthoringSettings:
-    """How documents are written, and by which models they are labelled: the panel."""
-
-    endpoint: Endpoint
-    panel: tuple[str, ...]
-    prompts: Mapping[str, Prompt]
-    temperature: float = 1.0
-    groups: int = 20
-    turns: int = 16
-    variants: int = 5
-    random_seed: int = 0
-
-    def identity(self, **texts: str) -> dict[str, Any]:
-        """Return what a run's requests depend on, as JSON values; `groups` may grow."""
-        prompts = {name: _digest(prompt.model_dump()) for name, prompt in self.prompts.items()}
-        return {
-            **texts,
-            "model": self.endpoint.model,
-            "panel": list(self.panel),
-            "temperature": self.temperature,
-            "turns": self.turns,
-            "variants": self.variants,
-            "seed": self.random_seed,
-            "prompts": prompts,
-        }
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -86,16 +53,12 @@ async def _gather(stage: str, work: Iterable[Awaitable[_Result]]) -> list[_Resul
     """Start coroutines in their order, return their results in it, and show how many are done."""
     from tqdm import tqdm
 
-    waiting = list(work)
-    with tqdm(total=len(waiting), desc=stage, leave=False) as progress:
-
-        async def counted(awaitable: Awaitable[_Result]) -> _Result:
-            result = await awaitable
-            progress.update()
-            return result
-
-        # tqdm's own `gather` starts them in the order of a set, which differs between machines.
-        return await asyncio.gather(*map(counted, waiting))
+    # tqdm's own `gather` starts them in the order of a set, which differs between machines.
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in work]
+    with tqdm(total=len(tasks), desc=stage, leave=False) as progress:
+        for task in tasks:
+            task.add_done_callback(lambda _: progress.update())
+        return await asyncio.gather(*tasks)
 
 
 async def author_documents(
@@ -112,10 +75,10 @@ async def author_documents(
     Raises:
         InputError: The endpoint or the journal cannot be used.
     """
-    identity = settings.identity(seeds=_digest([seed.model_dump() for seed in seeds]))
+    identity = settings.identity(seeds=short_digest([seed.model_dump() for seed in seeds]))
     async with connect(settings.endpoint, journal, identity) as connection:
-        asker = Asker(connection, settings.prompts, settings.temperature, settings.random_seed)
-        attempts, tried, done = _Attempts(asker, settings, seeds), 0, 0
+        asker = Asker(connection, settings)
+        attempts, tried, done = _Attempts(asker, seeds), 0, 0
         while size := next_batch(settings.groups, tried, done):
             await attempts.make(range(tried, tried + size))
             tried, done = tried + size, _count_groups(attempts.documents, decisions)
@@ -155,10 +118,9 @@ class _Attempts:
     """The attempts of a run so far; a seed with too few entities has None."""
 
     asker: Asker
-    settings: AuthoringSettings
     seeds: Sequence[Seed]
     documents: list[VotedDocument] = field(default_factory=list)
-    entities: dict[int, EntityLists | None] = field(default_factory=dict)
+    entities: dict[int, Entities | None] = field(default_factory=dict)
     grams: list[Grams] = field(default_factory=list)
 
     async def make(self, numbers: Sequence[int]) -> None:
@@ -174,10 +136,11 @@ class _Attempts:
             self.documents += documents
 
     async def _write(self, number: int) -> AuthoredConversation | None:
-        line, turns = number % len(self.seeds), self.settings.turns
-        if entities := self.entities[line]:
-            return await write_conversation(self.asker, number, self.seeds[line], entities, turns)
-        return None
+        line = number % len(self.seeds)
+        entities = self.entities[line]
+        if not entities:
+            return None
+        return await write_conversation(self.asker, number, self.seeds[line], entities)
 
     def _is_new(self, conversation: AuthoredConversation) -> bool:
         """Return whether a conversation is not too like others, and drop it if it is."""
@@ -192,12 +155,12 @@ class _Attempts:
 
     async def _ask_and_poll(self, conversation: AuthoredConversation) -> list[VotedDocument]:
         """Return a conversation's documents; none without a question or a variant."""
-        variants = await alter_conversation(self.asker, conversation, self.settings.variants)
+        variants = await alter_conversation(self.asker, conversation)
         question = await ask_question(self.asker, conversation)
         if not question or len(variants) < 2:
             return []
         documents = (variant.model_copy(update={"question": question}) for variant in variants)
-        polls = (poll(self.asker, self.settings.panel, document) for document in documents)
+        polls = (poll(self.asker, document) for document in documents)
         return await asyncio.gather(*polls)
 
 
@@ -211,8 +174,8 @@ async def poll_documents(
     """
     identity = settings.identity(documents=documents_digest(documents))
     async with connect(settings.endpoint, journal, identity) as connection:
-        asker = Asker(connection, settings.prompts, settings.temperature)
-        work = (poll(asker, settings.panel, document) for document in unvoted(documents))
+        asker = Asker(connection, settings)
+        work = (poll(asker, document) for document in unvoted(documents))
         voted = await _gather("votes", work)
         return AuthoredDocuments(voted, [], connection.usage)
 

@@ -44,7 +44,7 @@ def template_question(
     asked, other = random.shuffled(conversation.triplets)
     if not is_yes:
         asked = asked._replace(object=other.object)
-    parsed = Conversation(conversation.context, conversation.to_entities())
+    parsed = Conversation(conversation.context, conversation.entities)
     phrases = _phrases(parsed, asked)
     fits = {
         "quantity": phrases["noun number"] == "plural" and phrases["number"],

@@ -6,7 +6,7 @@ from pathlib import Path
 from pragworld_tasks.authoring.audit import audit_report
 from pragworld_tasks.authoring.labels import (
     Decision,
-    LabelledDocument,
+    failed_votes_text,
     label_documents,
     settled_documents,
 )
@@ -23,6 +23,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import locate, read_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
+from pragworld_tasks.text import format_count
 
 JOURNAL, VOTES, DROPPED = "replies.jsonl", "votes.jsonl", "dropped.jsonl"
 DOCUMENTS, REPORT, PAGE = "documents.jsonl", "report.md", "review.html"
@@ -53,17 +54,26 @@ def read_votes(folder: Path) -> AuthoredDocuments:
     )
 
 
-def write_results(
-    folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]
-) -> tuple[list[LabelledDocument], list[Document]]:
-    """Write a folder's documents, audit and page; return what was voted on, and what comes out."""
+def write_results(folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]) -> int:
+    """Write a folder's documents, audit and page, print what came out, and return the groups."""
     labelled = label_documents(made.documents, decisions)
     documents = settled_documents(labelled)
     report = audit_report(labelled, documents, made.dropped, _manual_split(made.documents))
     write_documents(documents, folder / DOCUMENTS, overwrite=True)
     write_whole(folder / REPORT, report.encode())
     write_whole(folder / PAGE, review_page(folder, labelled, report).encode())
-    return labelled, documents
+    groups = len({document.group for document in documents})
+    waiting = sum(document.label.is_in_review for document in labelled)
+    print(
+        f"{folder}: {format_count(len(documents), 'document')} with labels in "
+        f"{format_count(groups, 'group')}, {format_count(waiting, 'document')} in review, "
+        f"{len(made.dropped)} dropped; see {folder / REPORT}"
+    )
+    if failed := failed_votes_text(made.documents):
+        print(f"{folder}: {failed}")
+    if gone := decisions.keys() - {document.digest for document in made.documents}:
+        print(f"{folder}: {format_count(len(gone), 'decision')} about documents that changed")
+    return groups
 
 
 def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:

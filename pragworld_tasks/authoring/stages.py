@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pragworld_tasks.chat import Connection, Request, UnansweredError
+from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_json_lines, read_package_toml, read_text, write_whole
 from pragworld_tasks.text_alterations.entities import Entities
@@ -73,14 +74,6 @@ class EntityLists(AuthoringRecord):
     objects: tuple[str, ...]
     locations: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All entities."""
-        return self.agents + self.objects + self.locations
-
-
-NO_ENTITIES = EntityLists(agents=(), objects=(), locations=())
-
 
 class Triplet(NamedTuple):
     """What a conversation is built around."""
@@ -92,23 +85,16 @@ class Triplet(NamedTuple):
 
 @dataclass(frozen=True)
 class AuthoredConversation:
-    """What an attempt has written: a conversation, and the entities that occur in it."""
+    """What an attempt has written: a conversation, and the entities that occur in it.
+
+    Those of the triplets are in focus.
+    """
 
     number: int
     kind: Kind
     triplets: tuple[Triplet, Triplet]
-    entities: EntityLists
+    entities: Entities
     context: str
-
-    def to_entities(self) -> Entities:
-        """Return the entities as `alter` takes them; those of the triplets are in focus."""
-        lists = self.entities.model_dump()
-        named = {name.casefold() for triplet in self.triplets for name in triplet}
-        focus = {
-            f"focus_{kind}": tuple(entity for entity in entities if entity.casefold() in named)
-            for kind, entities in lists.items()
-        }
-        return Entities(**lists, **focus)
 
 
 class Vote(AuthoringRecord):
@@ -214,6 +200,39 @@ def read_prompts(path: Path | None = None) -> dict[str, Prompt]:
     return prompts
 
 
+@dataclass(frozen=True)
+class AuthoringSettings:
+    """How documents are written, and by which models they are labelled: the panel."""
+
+    endpoint: Endpoint
+    panel: tuple[str, ...]
+    prompts: Mapping[str, Prompt]
+    temperature: float = 1.0
+    groups: int = 20
+    turns: int = 16
+    variants: int = 5
+    random_seed: int = 0
+
+    def identity(self, **texts: str) -> dict[str, Any]:
+        """Return what a run's requests depend on, as JSON values; `groups` may grow."""
+        prompts = {name: short_digest(prompt.model_dump()) for name, prompt in self.prompts.items()}
+        return {
+            **texts,
+            "model": self.endpoint.model,
+            "panel": list(self.panel),
+            "temperature": self.temperature,
+            "turns": self.turns,
+            "variants": self.variants,
+            "seed": self.random_seed,
+            "prompts": prompts,
+        }
+
+
+def short_digest(content: Any) -> str:
+    """Return the beginning of the SHA-256 digest of JSON values."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
+
+
 def unanswered(error: UnansweredError) -> Objection:
     """Return what speaks against a reply that cannot be used, or that there is none."""
     return "the reply is unusable" if error.reply else NO_REPLY, str(error)
@@ -221,13 +240,15 @@ def unanswered(error: UnansweredError) -> Objection:
 
 @dataclass(frozen=True)
 class Asker:
-    """What all stages ask models with, the seed of what they draw, and what they have dropped."""
+    """What all stages ask models with, the settings of the run, and what they have dropped."""
 
     connection: Connection
-    prompts: Mapping[str, Prompt]
-    temperature: float = 1.0
-    random_seed: int = 0
+    settings: AuthoringSettings
     dropped: list[Dropped] = field(default_factory=list)
+
+    def random(self, drawn: str) -> StableRandom:
+        """Return a source of random numbers for what is drawn, which the run's seed determines."""
+        return StableRandom(f"{self.settings.random_seed} {drawn}")
 
     async def ask(
         self,
@@ -247,10 +268,10 @@ class Asker:
         Raises:
             UnansweredError: There is no reply, or it does not fit.
         """
-        messages = self.prompts[prompt]
+        settings, messages = self.settings, self.settings.prompts[prompt]
         system, user = (text.format_map(values) for text in (messages.system, messages.user))
-        model = model or self.connection.endpoint.model
-        request = Request(f"{prompt} {number}", model, system, user, self.temperature, draw)
+        model = model or settings.endpoint.model
+        request = Request(f"{prompt} {number}", model, system, user, settings.temperature, draw)
         return await self.connection.ask_structured(request, form)
 
     async def ask_or_drop(

@@ -9,6 +9,7 @@ that is asked of the model. A question is asked about a conversation and all of 
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.text_alterations.alter import alter
-from pragworld_tasks.text_alterations.entities import ENTITY_KINDS
+from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Entities
 
 _LEAST = 2  # entities of each kind, for two triplets
 _RULE_TRIES = 4  # random choices of the rules, where some give a text that another variant has
@@ -64,7 +65,7 @@ def read_seeds(path: Path) -> list[Seed]:
     return seeds
 
 
-async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | None:
+async def list_entities(asker: Asker, number: int, seed: Seed) -> Entities | None:
     """Ask for the entities of a seed, and for fitting ones that it doesn't name if it has too few.
 
     Returns:
@@ -81,9 +82,10 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | 
     for objection in objections:
         asker.drop(prompt, number, objection)
     if short := _short(entities):
-        values: dict[str, Any] = {"conversation": text}
-        values |= {kind: ", ".join(getattr(entities, kind)) or "none" for kind in ENTITY_KINDS}
-        more = await asker.ask_or_drop("entities_new", EntityLists, number, **values)
+        names: Any = {kind: ", ".join(entities.all(kind)) or "none" for kind in ENTITY_KINDS}
+        more = await asker.ask_or_drop(
+            "entities_new", EntityLists, number, conversation=text, **names
+        )
         if more:
             wanted = more.model_copy(
                 update={kind: () for kind in ENTITY_KINDS if kind not in short}
@@ -95,8 +97,8 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | 
     return None if short else entities
 
 
-def _short(entities: EntityLists) -> list[str]:
-    return [kind for kind in ENTITY_KINDS if len(getattr(entities, kind)) < _LEAST]
+def _short(entities: Entities) -> list[str]:
+    return [kind for kind in ENTITY_KINDS if len(entities.all(kind)) < _LEAST]
 
 
 # Conversations ------------------------------------------------------------------------------------
@@ -116,13 +118,13 @@ class ConversationReply(EntityLists):
 
 
 async def write_conversation(
-    asker: Asker, number: int, seed: Seed, entities: EntityLists, turns: int
+    asker: Asker, number: int, seed: Seed, entities: Entities
 ) -> AuthoredConversation | None:
     """Ask for a conversation around two triplets; None if it does not pass the checks.
 
     The seed gives the speakers, the topic and the tone; each attempt draws its own triplets.
     """
-    triplets = draw_triplets(entities, StableRandom(f"{asker.random_seed} triplets {number}"))
+    triplets = draw_triplets(entities, asker.random(f"triplets {number}"))
     needed = triplets[0] + triplets[1]
     first, second = speakers_of(seed.conversation)
     prompt = f"conversation_{seed.kind}"
@@ -132,7 +134,7 @@ async def write_conversation(
         number,
         draw=number,
         seed=seed.conversation,
-        turns=turns,
+        turns=asker.settings.turns,
         speakers=f"{first} and {second}",
         first=first,
         triplet_1=", ".join(triplets[0]),
@@ -144,19 +146,25 @@ async def write_conversation(
     context = "\n".join(map(_line, reply.turns))
     agents, objects, locations = zip(*triplets, strict=True)
     in_focus = EntityLists(agents=agents, objects=objects, locations=locations)
-    mentioned, _ = checks.accept_entities(context, in_focus, (first, second))
-    mentioned, _ = checks.accept_entities(context, reply, (first, second), mentioned)
+    focus, _ = checks.accept_entities(context, in_focus, (first, second))
+    mentioned, _ = checks.accept_entities(context, reply, (first, second), focus)
     if problem := checks.find_conversation_problem(
-        context, mentioned, needed, entities, (first, second), turns
+        context, mentioned, needed, entities, (first, second), asker.settings.turns
     ):
         asker.drop(prompt, number, problem)
         return None
+    mentioned = replace(
+        mentioned,
+        focus_agents=focus.agents,
+        focus_objects=focus.objects,
+        focus_locations=focus.locations,
+    )
     return AuthoredConversation(number, seed.kind, triplets, mentioned, context)
 
 
-def draw_triplets(entities: EntityLists, random: StableRandom) -> tuple[Triplet, Triplet]:
+def draw_triplets(entities: Entities, random: StableRandom) -> tuple[Triplet, Triplet]:
     """Draw two triplets of an agent, an object and a location that share nothing."""
-    drawn = (random.sample(getattr(entities, kind), _LEAST) for kind in ENTITY_KINDS)
+    drawn = (random.sample(entities.all(kind), _LEAST) for kind in ENTITY_KINDS)
     first, second = (Triplet(*names) for names in zip(*drawn, strict=True))
     return first, second
 
@@ -197,17 +205,17 @@ def draw_alterations(number: int, random: StableRandom) -> list[str]:
 
 
 async def alter_conversation(
-    asker: Asker, conversation: AuthoredConversation, variants: int
+    asker: Asker, conversation: AuthoredConversation
 ) -> list[VotedDocument]:
     """Return a conversation and its altered variants, without question, no two with the same text.
 
     An alteration that is not possible is replaced by another, so there are fewer variants only if
     nothing else is possible.
     """
-    random = StableRandom(f"{asker.random_seed} alterations {conversation.number}")
+    random = asker.random(f"alterations {conversation.number}")
     texts: dict[str, str | None] = {conversation.context: None}
     draws, impossible = Counter[str](), set[str]()
-    for planned in draw_alterations(variants, random):
+    for planned in draw_alterations(asker.settings.variants, random):
         others = sorted(random.shuffled(list(ALTERATION_COUNTS)), key=draws.__getitem__)
         for name in (planned, *others):
             if name in impossible:
@@ -235,10 +243,10 @@ def _by_rules(
     asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: Collection[str]
 ) -> str:
     """Return a text that is not known yet, or "" if the rules give none."""
-    first = _RULE_TRIES * (asker.random_seed + draw)
+    first = _RULE_TRIES * (asker.settings.random_seed + draw)
     for seed in range(first, first + _RULE_TRIES):
         try:
-            text = alter(conversation.context, conversation.to_entities(), name, seed).text
+            text = alter(conversation.context, conversation.entities, name, seed).text
         except InputError:
             return ""
         if text not in known:
@@ -265,7 +273,7 @@ async def _by_model(
     )
     if not reply:
         return ""
-    problem = checks.find_edit_problem(context, conversation.to_entities(), name, reply.edits)
+    problem = checks.find_edit_problem(context, conversation.entities, name, reply.edits)
     text = "" if problem else checks.apply_edits(context, reply.edits)
     if text in known:
         problem = "another variant has the same text", reply.edits[0].new
@@ -292,7 +300,7 @@ async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
     of the model that does not pass a check.
     """
     context, number = conversation.context, conversation.number
-    random = StableRandom(f"{asker.random_seed} question {number}")
+    random = asker.random(f"question {number}")
     kind = random.choice(list(TEMPLATES))
     is_yes, by_template = random.happens(0.5), random.happens(0.5)
     from_template = template_question(conversation, kind, is_yes=is_yes, random=random)

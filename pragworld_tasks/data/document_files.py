@@ -79,10 +79,14 @@ def read_documents(path: str | Path) -> list[Document]:
                 f"group {record.group} has another original; a group is one original and its "
                 "altered variants, so give one of them another number"
             )
-    return [
-        _to_document(row, where, record, originals.get(record.group))
-        for row, (where, record) in enumerate(records)
-    ]
+    documents = []
+    for row, (where, record) in enumerate(records):
+        if not (original := originals.get(record.group)):
+            where.refuse(
+                "an altered variant needs an original with the same 'group'; add the original"
+            )
+        documents.append(own_document(row, record, original))
+    return documents
 
 
 def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
@@ -104,11 +108,8 @@ def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
     return records
 
 
-def _to_document(
-    row: int, where: Where, record: DocumentRecord, original: DocumentRecord | None
-) -> Document:
-    if original is None:
-        where.refuse("an altered variant needs an original with the same 'group'; add the original")
+def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> Document:
+    """Return a document of a user's own, whose group's original is given."""
     fields = record.model_dump()
     effect: Effect = "invariant" if record.answer == original.answer else "flip"
     return Document(

@@ -24,9 +24,9 @@ from pragworld_tasks.authoring.checks import (
 from pragworld_tasks.authoring.labels import poll
 from pragworld_tasks.authoring.question_templates import template_question
 from pragworld_tasks.authoring.stages import (
-    NO_ENTITIES,
     Asker,
     AuthoredConversation,
+    AuthoringSettings,
     EntityLists,
     Seed,
     Triplet,
@@ -41,16 +41,16 @@ from pragworld_tasks.authoring.writing import (
     list_entities,
     write_conversation,
 )
-from pragworld_tasks.chat import Connection, Request, UnansweredError
+from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.text_alterations.entities import Conversation, Entities
+from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.tokens import label_end
 
 Reply = Callable[[Request], dict[str, Any] | None]
 
 
-def asker(reply: Reply, seed: int = 0) -> tuple[Asker, list[Request]]:
+def asker(reply: Reply, **settings: Any) -> tuple[Asker, list[Request]]:
     """What asks a model that replies as told (None: not at all), and what it is asked."""
     asked: list[Request] = []
 
@@ -61,8 +61,10 @@ def asker(reply: Reply, seed: int = 0) -> tuple[Asker, list[Request]]:
             raise UnansweredError("the server is silent")
         return form.model_validate(content)
 
-    stub = SimpleNamespace(endpoint=SimpleNamespace(model="writer"), ask_structured=ask_structured)
-    return Asker(cast(Connection, stub), read_prompts(), random_seed=seed), asked
+    connection = cast(Connection, SimpleNamespace(ask_structured=ask_structured))
+    endpoint = Endpoint("http://localhost/v1", "writer")
+    settings = {"endpoint": endpoint, "panel": (), "prompts": read_prompts(), **settings}
+    return Asker(connection, AuthoringSettings(**settings)), asked
 
 
 def dropped_by(asking: Asker) -> list[str]:
@@ -72,16 +74,17 @@ def dropped_by(asking: Asker) -> list[str]:
 
 def conversation(context: str, **lists: tuple[str, ...]) -> AuthoredConversation:
     """A conversation around two triplets, of the first two entities of each kind."""
-    entities = NO_ENTITIES.model_copy(update=lists)
-    kinds = (entities.agents, entities.objects, entities.locations)
+    listed: Any = {kind: lists.get(kind, ()) for kind in ENTITY_KINDS}
+    entities = Entities(**listed, **{f"focus_{kind}": listed[kind][:2] for kind in listed})
     first, second = (
-        Triplet(*("".join(names[place : place + 1]) for names in kinds)) for place in (0, 1)
+        Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
+        for place in (0, 1)
     )
     return AuthoredConversation(0, "general", (first, second), entities, context)
 
 
 SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
-HOUSE = EntityLists(
+HOUSE = Entities(
     agents=("Noah", "Mia", "Owen"),
     objects=("plums", "pears"),
     locations=("attic", "hall", "kitchen"),
@@ -96,10 +99,10 @@ def test_entities_that_are_accepted_can_be_altered() -> None:
         locations=("TV room", "kitchen", "  "),
     )
     accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
-    assert accepted == EntityLists(
+    assert accepted == Entities(
         agents=("Noah",), objects=("plums", "TV", "pear"), locations=("TV room", "Kitchen")
     )
-    Conversation(text, Entities(**accepted.model_dump())).check_entities()
+    Conversation(text, accepted).check_entities()
     assert {entity for _, entity in objections} == {"Ann", "Zebulon", "zithers", "pears", "?", "  "}
 
 
@@ -112,7 +115,7 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
 
     asking, asked = asker(reply)
     entities = asyncio.run(list_entities(asking, 0, SEED))
-    assert entities == EntityLists(
+    assert entities == Entities(
         agents=("Noah", "Mia"), objects=("plums", "pears"), locations=("attic", "hall")
     )
     assert "People other than the speakers: Noah" in asked[1].user
@@ -124,7 +127,7 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
 @given(st.integers(0, 1000))
 def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
     first, second = draw_triplets(HOUSE, StableRandom(str(seed)))
-    for name, other, names in zip(first, second, HOUSE.model_dump().values(), strict=True):
+    for name, other, names in zip(first, second, map(HOUSE.all, ENTITY_KINDS), strict=True):
         assert name != other
         assert {name, other} <= {*names}
 
@@ -150,8 +153,8 @@ def written(texts: Sequence[str], speakers: Sequence[str], **lists: list[str]) -
         ]
         return {"turns": turns, "agents": [], "objects": [], "locations": [], **lists}
 
-    asking, _ = asker(reply)
-    made = asyncio.run(write_conversation(asking, 0, SEED, HOUSE, 6))
+    asking, _ = asker(reply, turns=6)
+    made = asyncio.run(write_conversation(asking, 0, SEED, HOUSE))
     return made, "".join(dropped_by(asking))
 
 
@@ -209,8 +212,8 @@ def test_an_alteration_is_drawn_as_often_as_its_share_says(number: int, seed: in
 
 @pytest.mark.parametrize("seed", range(3))
 def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
-    asking, _ = asker(lambda request: None, seed)
-    variants = asyncio.run(alter_conversation(asking, HALL, 5))
+    asking, _ = asker(lambda request: None, random_seed=seed)
+    variants = asyncio.run(alter_conversation(asking, HALL))
     first, *others = variants
     assert (first.alteration, first.context) == (None, HALL.context)
     assert len(others) == 5
@@ -219,8 +222,8 @@ def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
         assert variant.alteration in ALTERATION_COUNTS
         for old, new in zip(HALL.context.split("\n"), variant.context.split("\n"), strict=True):
             assert old[: label_end(old)] == new[: label_end(new)]
-    again, _ = asker(lambda request: None, seed)
-    assert asyncio.run(alter_conversation(again, HALL, 5)) == variants
+    again, _ = asker(lambda request: None, random_seed=seed)
+    assert asyncio.run(alter_conversation(again, HALL)) == variants
 
 
 def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> None:
@@ -230,8 +233,8 @@ def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> N
     def reply(request: Request) -> dict[str, Any]:
         return {"edits": [{"line": 2, "old": line, "new": line.replace("never ", "")}]}
 
-    asking, asked = asker(reply)
-    variants = asyncio.run(alter_conversation(asking, plain, 7))
+    asking, asked = asker(reply, variants=7)
+    variants = asyncio.run(alter_conversation(asking, plain))
     requests = " ".join(request.user for request in asked)
     assert "Make this alteration: Negation" in requests
     for name in ("Quanti", "Logical", "Variable Swap", "Injecting"):
@@ -256,7 +259,7 @@ def edit_problem(name: str, changes: list[tuple[int, str, str]]) -> str:
         LineEdit(line=line, old=lines[line - 1], new=lines[line - 1].replace(old, new, 1))
         for line, old, new in changes
     ]
-    problem = find_edit_problem(HALL.context, HALL.to_entities(), name, edits)
+    problem = find_edit_problem(HALL.context, HALL.entities, name, edits)
     return problem[0] if problem else ""
 
 
@@ -386,11 +389,12 @@ def test_each_member_votes_or_abstains_with_the_reason() -> None:
         ("broken", None, None, "there is no reply (the server is silent)"),
     ]  # fmt: skip
     replies = {name: reply for name, reply, *_ in members}
-    asking, asked = asker(lambda request: replies[request.model])
+    panel = [name for name, *_ in members]
+    asking, asked = asker(lambda request: replies[request.model], panel=panel)
     document = VotedDocument(
         conversation=0, variant=0, alteration=None, context=context, question="Is it?"
     )
-    votes = asyncio.run(poll(asking, [name for name, *_ in members], document)).votes
+    votes = asyncio.run(poll(asking, document)).votes
     assert [(vote.model, vote.answer, vote.problem) for vote in votes] == [
         (name, answer, problem) for name, _, answer, problem in members
     ]
