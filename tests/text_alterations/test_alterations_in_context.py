@@ -5,142 +5,46 @@ mass nouns, kinship, direct address, measures, and replies that take up what was
 """
 
 import json
-import random
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from altered_texts import apply, outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations import exchanges
-from pragworld_tasks.text_alterations.alter import alter, altered_text
-from pragworld_tasks.text_alterations.entities import Conversation, Entities
+from pragworld_tasks.text_alterations.alter import alter
+from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.inflection import ENGLISH
-from pragworld_tasks.text_alterations.negation import negation
-from pragworld_tasks.text_alterations.quantifiers import connective_change
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
-from pragworld_tasks.text_alterations.tokens import AlteredConversation
-
-Algorithm = Callable[[Conversation, random.Random], AlteredConversation | None]
-EXCHANGES: tuple[Algorithm, ...] = (variable_swap, variable_substitution)
-
-
-def outcomes(algorithm: Algorithm, text: str, **lists: object) -> set[str]:
-    """Return all texts that an algorithm makes of a conversation with the entities in lists."""
-    entities = Entities.from_lists({"agents": [], "objects": [], "locations": [], **lists})
-    conversation = Conversation(text, entities)
-    conversation.check_entities()
-    altered = [algorithm(conversation, random.Random(seed)) for seed in range(60)]
-    return {result.text for result in altered if result}
-
 
 # Agents -------------------------------------------------------------------------------------------
 
 WOMEN, MEN = ("Mia", "Emma", "Chloe"), ("Noah", "Hunter", "Ethan")
 PRONOUN = {**dict.fromkeys(WOMEN, "she"), **dict.fromkeys(MEN, "he")}
+NOUNS = tomllib.loads((Path(exchanges.__file__).parent / "nouns.toml").read_text("utf-8"))
 PAIRS = st.lists(st.sampled_from([*WOMEN, *MEN]), min_size=2, max_size=5, unique=True)
 
 
 @given(PAIRS, st.integers(0, 100))
 def test_a_name_keeps_the_gender_of_its_pronoun(names: list[str], seed: int) -> None:
-    lines = [line for name in names for line in (f"A: where did {name} go", f"B: {PRONOUN[name]} went there")]  # fmt: skip
-    conversation = Conversation("\n".join(lines), Entities(tuple(names), (), ()))
-    for algorithm in EXCHANGES:
-        altered = algorithm(conversation, random.Random(seed))
-        if altered is None:
-            continue
-        for replacement in altered.replacements:
+    lines = [f"A: where did {name} go\nB: {PRONOUN[name]} went there" for name in names]
+    for algorithm in (variable_swap, variable_substitution):
+        altered = apply(algorithm, "\n".join(lines), Entities(tuple(names), (), ()), seed)
+        for replacement in altered.replacements if altered else ():
             if replacement.new in PRONOUN:
                 assert PRONOUN[replacement.new] == PRONOUN[replacement.old]
-            else:  # a name from the lists
+            else:  # a name from the file
                 gender = "female" if PRONOUN[replacement.old] == "she" else "male"
-                assert replacement.new in _names(gender)
-
-
-def _names(gender: str) -> set[str]:
-    """Return the names that stand in for an agent, read from the file itself."""
-    nouns = tomllib.loads((Path(exchanges.__file__).parent / "nouns.toml").read_text("utf-8"))
-    return set(nouns["replacements"][gender].split())
-
-
-UNKNOWN = "A: where did Noah go\nB: he said that Avery left"
-
-
-def test_a_name_of_unknown_gender_is_exchanged_only_if_the_file_tells_its_gender() -> None:
-    assert not outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"])
-    told = outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"], male=["Avery"])
-    assert told == {"A: where did Avery go\nB: he said that Noah left"}
-    assert not outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"], female=["Avery"])
-
-
-def test_a_name_of_unknown_gender_is_no_uncle() -> None:
-    text = "A: Hi, Sam!\nB: Hi, I am an uncle now!"
-    assert not outcomes(variable_substitution, text, agents=["Sam"])
-
-
-def test_without_a_word_of_gender_any_names_are_exchanged() -> None:
-    text = "A: did Noah leave\nB: Mia did"
-    assert outcomes(variable_swap, text, agents=["Noah", "Mia"]) == {
-        "A: did Mia leave\nB: Noah did"
-    }
-
-
-def test_who_is_spoken_to_is_replaced_by_nobody_else_in_the_conversation() -> None:
-    text = "A: Hi, Tom, you look well.\nB: So does Bill."
-    assert outcomes(variable_swap, text, agents=["Tom", "Bill"]) == {
-        "A: Hi, Bill, you look well.\nB: So does Tom."
-    }
-    for altered in outcomes(variable_substitution, text, agents=["Tom", "Bill"]):
-        assert ("Tom" in altered) != ("Bill" in altered)
+                assert replacement.new in NOUNS["replacements"][gender].split()
 
 
 # Objects and locations ----------------------------------------------------------------------------
-
-
-def test_what_the_file_says_is_exchangeable_is() -> None:
-    text = "A: I saw the gizmo.\nB: I saw the widget."
-    found = outcomes(
-        variable_swap, text, objects=["gizmo", "widget"], exchangeable=[["gizmo", "widget"]]
-    )
-    assert found == {"A: I saw the widget.\nB: I saw the gizmo."}
-
-
-def test_nothing_is_inside_itself() -> None:
-    text = "A: where are they\nB: there is a red closet in the den\nA: not in the closet"
-    lists = {"objects": ["red closet"], "locations": ["den", "closet"]}
-    assert not outcomes(variable_swap, text, **lists)
-    assert not outcomes(variable_substitution, text, **lists)
-
-
-def test_a_substitution_is_no_other_spelling() -> None:
-    text = "A: Are you well?\nB: No, I have a stomach ache."
-    for altered in outcomes(variable_substitution, text, objects=["stomach ache"]):
-        assert "stomach" not in altered
-
-
-def test_a_no_sets_a_reply_against_its_question() -> None:
-    text = "A: Were you born in Boston?\nB: No. I was born in Chicago."
-    for altered in outcomes(variable_substitution, text, locations=["Boston", "Chicago"]):
-        assert altered.count("Boston") + altered.count("Chicago") == 1
-
-
-def test_nothing_is_introduced_after_it_was_spoken_of() -> None:
-    text = "A: Take your laptop.\nB: I lent it to Tom. But I have a tablet."
-    for altered in outcomes(variable_substitution, text, objects=["laptop", "tablet"]):
-        assert "your tablet" not in altered
-
-
-def test_a_substitution_contradicts_no_reply() -> None:
-    text = "A: You have a headache now?\nB: No, but I have a toothache."
-    for altered in outcomes(variable_substitution, text, objects=["headache", "toothache"]):
-        question, reply = altered.split("\n")
-        assert question.split()[-2].strip("?") not in reply
 
 
 @pytest.mark.parametrize(
@@ -161,27 +65,20 @@ def test_a_substitution_contradicts_no_reply() -> None:
         ("I bought the chairs last week.\nB: They are nice.\nA: Yes.\nB: What about the lamps?", {}),
         ("Is Tom in the den?\nB: Yes.\nA: I see.\nB: Who is with him?\nA: Ann.\nB: What about Bill?", {"agents": ["Tom", "Bill"]}),
         ("Are the keys in the den?\nB: No.\nA: Are they in the hall?\nB: Yes.", {"locations": ["den", "hall"]}),
+        ("Hi, Tom, you look well.\nB: So does Bill.", {"agents": ["Tom", "Bill"]}),
+        ("Were you born in Boston?\nB: No. I was born in Chicago.", {"locations": ["Boston", "Chicago"]}),
+        ("You have a headache now?\nB: No, but I have a toothache.", {"objects": ["headache", "toothache"]}),
+        ("You should eat apples\nand grapes.\nB: Pears?", {"objects": ["apples", "grapes"]}),
     ],
 )  # fmt: skip
 def test_a_substitution_contradicts_nothing_that_is_said_of_the_other(
-    text: str, lists: dict[str, list[str]]
+    text: str, lists: dict[str, Any]
 ) -> None:
     names = lists or {"objects": ["chairs", "lamps"]}
     words = [name for kind in names.values() for name in kind]
     for altered in outcomes(variable_substitution, f"A: {text}", **names):
         assert sum(word in altered for word in words) == 1
         assert all(altered.count(word) <= text.count(word) for word in words)
-
-
-def test_a_substitution_takes_another_pair_where_one_would_contradict_itself() -> None:
-    text = "A: The chairs are in the truck.\nB: I see.\nA: The lamps are in the van. I like rugs."
-    altered = outcomes(variable_substitution, text, objects=["chairs", "lamps", "rugs"])
-    assert altered == {
-        text.replace("rugs", "lamps"),
-        text.replace("rugs", "chairs"),
-        text.replace("chairs", "rugs"),
-        text.replace("lamps", "rugs"),
-    }
 
 
 @pytest.mark.parametrize(
@@ -204,30 +101,7 @@ def test_a_substitution_that_contradicts_nothing_is_made(text: str) -> None:
 def test_a_place_that_is_only_there_is_not_searched_for_in_every_line_before() -> None:
     text = "A: Where are they?" + "\nA: I put the chairs there and saw the lamps there." * 40
     lists = {"objects": ["chairs", "lamps"]}
-    assert not outcomes(variable_substitution, text, **lists)  # would take years
-
-
-def test_a_sentence_over_two_lines_is_one_sentence() -> None:
-    text = "A: You should eat apples\nand grapes.\nB: Pears?"
-    lists = {"objects": ["apples", "grapes"]}
-    for altered in outcomes(variable_substitution, text, **lists):
-        assert altered.count("apples") + altered.count("grapes") == 1
-    assert not outcomes(variable_swap, text, **lists)
-
-
-# Negation -----------------------------------------------------------------------------------------
-
-
-def test_a_reply_is_negated_before_a_statement() -> None:
-    text = "A: where was Noah\nB: he was in the den\nA: did Mia see him\nB: no, she didn't"
-    assert outcomes(negation, text, agents=["Noah", "Mia"]) == {
-        text.replace("no, she didn't", "yes, she did")
-    }
-
-
-def test_a_whole_reply_is_turned_round() -> None:
-    text = "A: did Mia see him\nB: no\nA: where are the pears"
-    assert outcomes(negation, text, objects=["pears"]) == {text.replace("no", "yes")}
+    assert not outcomes(variable_substitution, text, seeds=2, **lists)  # would take years
 
 
 # Quantity -----------------------------------------------------------------------------------------
@@ -265,8 +139,9 @@ def test_things_that_are_taken_up_as_several_stay_several(text: str, may_be_one:
     ],
 )
 def test_what_is_taken_up_as_one_thing_stays_one(text: str, may_be_several: bool) -> None:
-    lists = {"objects": ["key"] * ("key" in text), "agents": ["brother"] * ("brother" in text)}
-    assert bool(outcomes(quantity_change, f"A: {text}", **lists)) is may_be_several
+    keys, brothers = ["key"] * ("key" in text), ["brother"] * ("brother" in text)
+    altered = outcomes(quantity_change, f"A: {text}", objects=keys, agents=brothers)
+    assert bool(altered) is may_be_several
 
 
 @pytest.mark.parametrize(
@@ -288,15 +163,6 @@ def test_what_an_ordinal_counts_into_only_grows(text: str, numbers: str) -> None
     altered = outcomes(quantity_change, f"A: {text}", objects=["cards"])
     words = {re.search(r"\w+(?= cards?\b)", result)[0] for result in altered}  # type: ignore[index]
     assert words == {*numbers.split()}
-
-
-# Quantifiers and connectives ----------------------------------------------------------------------
-
-
-def test_a_verb_agrees_with_joined_nouns_that_have_adjectives() -> None:
-    text = "The red ball and the blue bat are here."
-    altered = outcomes(connective_change, f"A: {text}", objects=["ball", "bat"])
-    assert altered == {"A: The red ball or the blue bat is here."}
 
 
 # Inconsistent data --------------------------------------------------------------------------------
@@ -359,61 +225,3 @@ def test_nothing_is_said_of_what_is_denied(text: str, is_denied: bool) -> None:
         if "book, which" in result or result.lower().count("book") > text.lower().count("book")
     ]
     assert bool(said) is not is_denied
-
-
-# Characters that look like others ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "agent", "message"),
-    [
-        (
-            "A: Hi!\nB: Rene\u0301e and Ren\xe9e left.",
-            "Ren\xe9e",
-            "^line 2 is not in Unicode's form NFC",
-        ),
-        ("A: Ren\xe9e left.", "Rene\u0301e", "'agents' is not in Unicode's form NFC"),
-        ("A: Anna left, An\xadna came.", "Anna", r"line 1 has an invisible character, U\+00AD"),
-    ],
-)
-def test_names_that_only_look_the_same_are_refused(text: str, agent: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        alter(text, {"agents": [agent], "objects": [], "locations": []}, "Negation")
-
-
-def test_the_blank_in_a_name_may_not_break() -> None:
-    text = "A: the living\xa0room is near the den\nB: the living room is dark"
-    swapped = outcomes(variable_swap, text, locations=["living room", "den"])
-    assert swapped == {"A: the den is near the living room\nB: the den is dark"}
-
-
-# The entities file, and what is printed -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lists", "message"),
-    [
-        ({"female": ["Mia"]}, "'Mia' in 'female' or 'male' is not in 'agents'"),
-        ({"agents": ["Mia"], "female": ["Mia"], "male": ["Mia"]}, "is in 'female' and in 'male'"),
-        ({"objects": ["pen"], "exchangeable": [["pen", "cup"]]}, "are not in one list"),
-        ({"exchangeable": "pen"}, "'exchangeable' is not a list"),
-        ({"exchangeable": ["pen"]}, "a group in 'exchangeable' is not a list of strings"),
-    ],
-)
-def test_lists_of_what_is_alike_that_are_refused(lists: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Entities.from_lists({"agents": [], "objects": [], "locations": [], **lists})
-
-
-def test_explain_tells_why_a_change_was_allowed_and_an_exchange_not(tmp_path: Path) -> None:
-    conversation, entities = tmp_path / "my.txt", tmp_path / "my.json"
-    conversation.write_text("A: where did Noah go\nB: he saw Mia\n", "utf-8")
-    lists = {"agents": ["Noah", "Mia"], "objects": [], "locations": []}
-    entities.write_text(json.dumps(lists), "utf-8")
-    plain = altered_text(conversation, entities)
-    explained = altered_text(conversation, entities, explain=True)
-    assert "allowed, as" not in plain
-    told = [line for line in explained.split("\n") if line.startswith("  allowed, as ")]
-    assert len(told) == plain.count("line 1:") + plain.count("line 2:")
-    assert "  Noah and Mia: one is female and the other male" in explained
-    assert set(plain.split("\n")) <= set(explained.split("\n"))
