@@ -9,6 +9,7 @@ import pytest
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.alter import alter
+from pragworld_tasks.text_alterations.entities import Entities
 
 LISTS = {"agents": ["Noah"], "objects": ["apples"], "locations": ["hall"]}
 TEXT = "A: Noah put apples in the hall."
@@ -69,4 +70,4 @@ def test_a_command_that_cannot_run_says_why_in_one_line(
 )
 def test_an_alteration_that_is_unknown_or_not_possible(alteration: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        alter(TEXT, LISTS, alteration)
+        alter(TEXT, Entities.from_lists(LISTS), alteration)

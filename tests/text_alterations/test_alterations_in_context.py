@@ -173,11 +173,8 @@ def test_there_are_forty_things_to_say_and_some_change_answers() -> None:
     texts = [json.dumps(template) for templates in said for template in templates]
     assert len(set(texts)) >= 40
     text = "A: where are the figs\nB: the figs are in the den"
-    results = [
-        alter(text, {"agents": [], "objects": ["figs"], "locations": ["den"]},
-              "Injecting Inconsistent Data", seed)
-        for seed in range(60)
-    ]  # fmt: skip
+    lists = {"agents": [], "objects": ["figs"], "locations": ["den"]}
+    results = [alter(text, lists, "Injecting Inconsistent Data", seed) for seed in range(60)]
     assert {result.answers_can_change for result in results} == {None, True}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.text_alterations.alter import alter, altered_text
+from pragworld_tasks.text_alterations.alter import altered_text
 from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.inflection import (
@@ -164,10 +164,7 @@ def test_letter_case_is_kept(conversation: str, seed: int) -> None:
 # Quantity -----------------------------------------------------------------------------------------
 
 
-def test_digits_stay_digits_and_words_words() -> None:
-    figs = outcomes(quantity_change, "A: I have 12 figs and more")
-    assert figs
-    assert all(text.split()[3].isdigit() for text in figs)
+def test_words_stay_words_and_commas_commas() -> None:
     spelt = {f"A: {number_words(number)}" for number in range(1, 25) if number != 12}
     assert outcomes(quantity_change, "A: twelve") == spelt
     for text in outcomes(quantity_change, "A: pay 1,200 now"):
@@ -249,12 +246,6 @@ def test_ordinals() -> None:
 
 
 # What is printed ----------------------------------------------------------------------------------
-
-
-def test_lists_in_python_are_those_of_a_file() -> None:
-    lists = {"agents": ["Noah", "Owen"], "objects": [], "locations": []}
-    altered = alter("A: Noah saw Owen.", lists, "Variable Swap")
-    assert (altered.text, altered.alteration) == ("A: Owen saw Noah.", "Variable Swap")
 
 
 def write(folder: Path, text: str, agents: list[str]) -> tuple[Path, Path]:
