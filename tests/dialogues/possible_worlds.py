@@ -68,7 +68,6 @@ class Story:
     """What the dialogue says about one kind of things. A moment is the number of moves before it.
 
     Attributes:
-        thing: The kind of things.
         places: The mentioned places, each with the groups of people who may have put things there.
         numbers: The mentioned numbers.
         moves: The moves in order.
@@ -78,7 +77,6 @@ class Story:
         told: Who said where the things are.
     """
 
-    thing: str
     places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
     numbers: set[int] = field(default_factory=set)
     moves: list[Move] = field(default_factory=list)
@@ -95,12 +93,17 @@ class Story:
 
     # Facts to add
 
+    def requires(
+        self, place: str, fits: Callable[[Batch], bool], moment: int | None = None
+    ) -> None:
+        """Add a condition on the batch in the place, at the latest moment unless at another."""
+        self.places[place]
+        when = self.now if moment is None else moment
+        self.of_batches.append((when, lambda where, batch: where != place or fits(batch)))
+
     def counts(self, place: str, fits: Callable[[int], bool]) -> None:
         """Add a condition on the number of things in the place."""
-        self.places[place]
-        self.of_batches.append(
-            (self.now, lambda where, batch: where != place or fits(batch.number))
-        )
+        self.requires(place, lambda batch: fits(batch.number))
 
     def amounts(self, place: str, amount: Amount) -> None:
         """Add that an amount of the things is in the place."""
@@ -141,20 +144,12 @@ class Story:
     def put_by(self, place: str, groups: Sequence[frozenset[str]]) -> None:
         """Add that one of the groups put the things in the place, if there are any."""
         self.places[place].update(groups)
-        self.of_batches.append(
-            (
-                self.now,
-                lambda where, batch: where != place or not batch.number or batch.authors in groups,
-            )
-        )
+        self.requires(place, lambda batch: not batch.number or batch.authors in groups)
 
     def never_put_by(self, place: str, agent: str) -> None:
         """Add that the agent has put none of the things in the place, now or before."""
-        self.places[place]
         for moment in range(self.now + 1):
-            self.of_batches.append(
-                (moment, lambda where, batch: where != place or agent not in batch.authors)
-            )
+            self.requires(place, lambda batch: agent not in batch.authors, moment)
 
     def add_move(self, move: Move) -> None:
         """Add a move, which begins a new moment."""
@@ -229,13 +224,6 @@ class Story:
         )
 
 
-class _Stories(dict[str, Story]):
-    """A story for each kind of things, which is empty at first."""
-
-    def __missing__(self, thing: str) -> Story:
-        return self.setdefault(thing, Story(thing))
-
-
 class PossibleWorlds:
     """The worlds that a dialogue allows.
 
@@ -254,7 +242,7 @@ class PossibleWorlds:
     """
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
-        self._stories: dict[str, Story] = _Stories()
+        self._stories: dict[str, Story] = defaultdict(Story)
         self._eithers: list[Either] = []
         self._trips: dict[str, list[tuple[tuple[str, ...], int]]] = defaultdict(list)
         self._more_histories: dict[tuple[str, str, str, int], list[History]] = {}
@@ -361,13 +349,13 @@ class PossibleWorlds:
             # Other things than those that the question is about.
             assert exchange.agent is not None
             self._stories[exchange.thing].never_put_by(exchange.place, exchange.agent)
-        for story in stories:
+        for thing, story in zip(things, stories, strict=True):
             for person in (claim.source, claim.origin):
                 if person is not None:
                     story.told.add(person)
                     story.knowing.add((story.now, person))
             if is_choice and len(agents) < 2:
-                self.left_open.add(("where", story.thing, ""))
+                self.left_open.add(("where", thing, ""))
             if is_choice and len(things) > 1:
                 story.all_or_none_in(places[0])
             elif is_choice and len(places) > 1:
