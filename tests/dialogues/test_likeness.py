@@ -23,7 +23,6 @@ from likeness import (
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -36,33 +35,24 @@ def test_the_examples_of_the_benchmark_run_as_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "other"),
+    ("text", "other", "is_one_frame"),
     [
-        ("Where are the pears?", "where are the bath_towels"),
-        ("Mia left five of the red boxes in the hall.", "Tom left 12 of the blue mats in the den"),
-        ("There are two or three.", "there are four or five"),
-        ("Some of them are in the hall.", "some of them are in the tv_room."),
+        ("Where are the pears?", "where are the bath_towels", True),
+        ("Mia left five of the red boxes in the hall.", "Tom left 12 of the blue mats in the den", True),
+        ("There are two or three.", "there are four or five", True),
+        ("Some of them are in the hall.", "some of them are in the tv_room.", True),
+        ("Where are the pears?", "Where were the pears?", False),
+        ("Are all of them there?", "Are some of them there?", False),
+        ("She left them there.", "She left them in the hall.", False),
+        ("The pears and the plums.", "The pears or the plums.", False),
+        ("Mia said they are there.", "She said they are there.", False),
     ],
-)
-def test_utterances_that_differ_in_names_numbers_colors_and_nouns_have_one_frame(
-    text: str, other: str
+)  # fmt: skip
+def test_a_frame_leaves_open_the_names_numbers_colors_and_nouns_and_nothing_else(
+    text: str, other: str, is_one_frame: bool
 ) -> None:
     names = {"mia", "tom"}
-    assert frame(text, names) == frame(other, names)
-
-
-@pytest.mark.parametrize(
-    ("text", "other"),
-    [
-        ("Where are the pears?", "Where were the pears?"),
-        ("Are all of them there?", "Are some of them there?"),
-        ("She left them there.", "She left them in the hall."),
-        ("The pears and the plums.", "The pears or the plums."),
-        ("Mia said they are there.", "She said they are there."),
-    ],
-)
-def test_utterances_that_differ_in_anything_else_have_two_frames(text: str, other: str) -> None:
-    assert frame(text, {"mia"}) != frame(other, {"mia"})
+    assert (frame(text, names) == frame(other, names)) is is_one_frame
 
 
 def test_a_word_that_starts_sentences_or_is_in_lower_case_somewhere_is_no_name() -> None:
@@ -86,28 +76,20 @@ def test_a_blind_reading_is_scored_by_kind(
         "=== 0\nA: Hi.\n\n=== 1\nAlice: where\n\n=== 2\nAlice: is\n"
     )
     (tmp_path / "key.json").write_text('["real", "generated", "real"]')
-    answers = tmp_path / "answers.json"
-    answers.write_text('["real", "real", "real"]')
-    print_score(tmp_path, answers)
-    assert [
-        line.split(" told")[0].split()[-3:] for line in capsys.readouterr().out.splitlines()
-    ] == [
+    (tmp_path / "answers.json").write_text('["real", "real", "real"]')
+    print_score(tmp_path, tmp_path / "answers.json")
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(" told")[0].split()[-3:] for line in printed] == [
         ["2", "of", "3"],
         ["1", "of", "1"],
         ["1", "of", "2"],
     ]
-    for wrong in ("5", '["real"]', '[["real"], "real", "real"]', '["real", "fake", "real"]'):
-        answers.write_text(wrong)
-        with pytest.raises(InputError, match='not 3 answers, each "real" or "generated"'):
-            print_score(tmp_path, answers)
 
 
 def test_every_item_of_equally_common_ones_has_its_share() -> None:
     assert common_share(list(range(80)), most_common=20) == 25
     assert common_share([*range(19), *[99] * 81], most_common=20) == 100
     assert sample_mean([1, 1, 2, 3, 5, 8, 13], 2, math.fsum) == pytest.approx((2 + 5 + 13) / 3)
-    with pytest.raises(InputError, match="a sample needs 3 items and there are 2; pass more"):
-        sample_mean([1, 2], 3, math.fsum)
 
 
 def test_a_figure_is_like_another_within_a_fifth_or_two_points() -> None:
