@@ -14,15 +14,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from command_runs import run_command
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
+from pragworld_tasks.cli import main
 from pragworld_tasks.data.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.dialogues.compose import Dialogue, opening_share
-from pragworld_tasks.dialogues.display import select_groups
+from pragworld_tasks.dialogues.display import group_to_text, select_groups
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_domain, draw_plan
@@ -44,13 +45,7 @@ from pragworld_tasks.dialogues.vocabulary import (
     number_of,
     singular,
 )
-from pragworld_tasks.dialogues.world import (
-    NOWHERE,
-    Claim,
-    Exchange,
-    Oddity,
-    interpret,
-)
+from pragworld_tasks.dialogues.world import NOWHERE, Oddity, interpret
 
 GROUPS = 1200 if os.environ.get("PRAGWORLD_LONG") else 600
 # Checksum of the documents of five groups of every split. If it changes, change
@@ -135,7 +130,7 @@ def test_what_an_answer_rests_on_goes_with_the_answer(all_documents: list[Docume
 
 
 def test_questions_that_are_undetermined_can_be_dropped_and_answers_stay_balanced() -> None:
-    settings = GeneratorSettings(groups=150, undetermined="drop")
+    settings = GeneratorSettings(groups=60, undetermined="drop")
     dropped = list(documents(generate(settings)))
     assert {document.basis for document in dropped} == {"entailed", "excluded"}
     assert 0.47 <= yes_share(dropped) <= 0.53
@@ -143,35 +138,29 @@ def test_questions_that_are_undetermined_can_be_dropped_and_answers_stay_balance
     assert {document.basis for document in tracking} == {"entailed", "excluded"}
 
 
-def test_two_groups_with_one_plan_have_questions_of_one_form_and_opposite_answers() -> None:
-    made = list(generate(GeneratorSettings(groups=60)))
-    alike = [
-        (question_of(first)[:2], len(first.variants))
-        == (question_of(second)[:2], len(second.variants))
-        for first, second in zip(made[::2], made[1::2], strict=True)
-    ]
-    assert sum(alike) > 0.9 * len(alike)  # now and then no dialogue allows for the plan
-    for first, second in zip(made[::2], made[1::2], strict=True):
-        assert {first.variants[0].answer, second.variants[0].answer} == {"yes", "no"}
-
-
-def test_a_group_has_flips_and_invariants_with_changes_of_their_own(groups: list[Group]) -> None:
-    for group in groups:
-        variants = group.variants[1:]
-        assert {variant.effect for variant in variants} == {"flip", "invariant"}
-        assert len({variant.dialogue.lines for variant in group.variants}) == len(group.variants)
-
-
-def test_a_flip_by_an_alteration_with_a_direction_has_an_invariant_partner(
+def test_two_groups_with_one_plan_have_questions_of_one_form_and_opposite_answers(
     groups: list[Group],
 ) -> None:
-    alterations: dict[str, set[str | None]] = {}
+    alike = 0
+    for first, second in zip(groups[::2], groups[1::2], strict=True):
+        assert {first.variants[0].answer, second.variants[0].answer} == {"yes", "no"}
+        has_same_form = question_of(first)[:2] == question_of(second)[:2]
+        alike += has_same_form and len(first.variants) == len(second.variants)
+    assert alike > 0.9 * len(groups) / 2  # now and then no dialogue allows for the plan
+
+
+def test_a_group_has_flips_and_invariants_and_a_partner_of_a_flip_with_a_direction(
+    groups: list[Group],
+) -> None:
     for group in groups:
-        for effect in ("flip", "invariant"):
-            alterations[effect] = {
-                variant.alteration for variant in group.variants if variant.effect == effect
-            }
-        assert alterations["flip"] - UNIVERSAL <= alterations["invariant"]
+        assert len({variant.dialogue.lines for variant in group.variants}) == len(group.variants)
+        flips, invariants = (
+            {variant.alteration for variant in group.variants if variant.effect == effect}
+            for effect in ("flip", "invariant")
+        )
+        assert flips
+        assert invariants
+        assert flips - UNIVERSAL <= invariants
 
 
 def test_alterations_and_flips_have_about_their_shares(all_documents: list[Document]) -> None:
@@ -263,10 +252,8 @@ def test_the_recorded_changes_are_the_differences_between_the_dialogues(
                 )
             if variant.alteration != "Injecting Inconsistent Data":
                 most = 6 if group.domain == "household" else 4
-                assert all(
-                    len(change.old.split()) <= most and len(change.new.split()) <= most
-                    for change in variant.changes
-                )
+                for change in variant.changes:
+                    assert max(len(change.old.split()), len(change.new.split())) <= most
             assert len(variant.changes) <= 1 + (variant.alteration == "Variable Swap")
 
 
@@ -283,14 +270,10 @@ def test_yes_and_no_are_balanced_however_documents_are_broken_down(
             assert 0.45 <= yes_share(members) <= 0.55, name
 
 
-def test_all_types_of_questions_and_alterations_occur(all_documents: list[Document]) -> None:
-    assert {question_type(document) for document in all_documents} == set(QUESTION_FORMS)
-    assert {document.alteration for document in all_documents} == {None, *ALTERATIONS}
-
-
 def test_the_breakdown_recognizes_the_kind_of_every_question(groups: list[Group]) -> None:
-    for group, document in zip(groups, (next(documents([group])) for group in groups), strict=True):
-        assert question_type(document) == question_of(group).kind, document.question
+    assert {question_of(group).kind for group in groups} == set(QUESTION_FORMS)
+    for group in groups:
+        assert question_type(next(documents([group]))) == question_of(group).kind
 
 
 def test_inconsistent_data_has_at_least_forty_sentences_of_which_half_change_the_world() -> None:
@@ -305,28 +288,9 @@ def test_inconsistent_data_has_at_least_forty_sentences_of_which_half_change_the
     assert len(sentences["hall"]) + len(sentences[NOWHERE]) >= 20
     for place, texts in sentences.items():
         for text in texts:
+            assert re.fullmatch(r"[A-Z].*\.", text)
             assert "the <things>" in text
             assert ("the <place>" in text) == (place == "hall")
-            assert text[0].isupper()
-            assert text[-1] == "."
-
-
-@pytest.mark.parametrize(
-    ("place", "in_hall", "in_den"),
-    [(None, True, False), ("den", False, True), (NOWHERE, False, False)],
-)
-def test_inconsistent_data_moves_things_or_makes_them_vanish(
-    place: str | None, in_hall: bool, in_den: bool
-) -> None:
-    claim = Claim(agents=("Mia",), places=("hall",))
-    oddity = Oddity(place, 0)
-    state = interpret([Exchange("where", thing="pears", reply=claim, oddity=oddity)])
-    for name, holds in (("hall", in_hall), ("den", in_den)):
-        assert evaluate(Question("all", "universal", thing="pears", place=name), state) == holds
-    assert evaluate(Question("left", "other", "Mia", "pears", "hall"), state)
-    # Nobody can say whether Bob knows where things are that no longer exist.
-    knows = evaluate(Question("where", "know", thing="pears"), state)
-    assert knows is (None if place == NOWHERE else True)
 
 
 def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -> None:
@@ -352,62 +316,46 @@ def test_equal_texts_belong_to_the_same_share(groups: list[Group]) -> None:
     assert all(len(shares) == 1 for shares in by_text.values())
 
 
-def test_only_test_vocabulary_has_the_held_out_words() -> None:
-    for domain in DOMAINS:
-        held_out, regular = (
-            domain_vocabulary(domain, "held out"),
-            domain_vocabulary(domain, "regular"),
-        )
-        for split in GENERATED_SPLITS:
-            settings = GeneratorSettings(groups=10, split=split, domains=(domain,))
-            text = " ".join(
-                word
-                for document in documents(generate(settings))
-                for word in (document.context, document.question)
-            )
-            text = re.sub(r"[^\w ]", " ", text.replace("\n", " "))
-            text = f" {text} "
-            is_held_out = split == "test_vocabulary"
-            assert any(f" {thing} " in text for thing in held_out.things) == is_held_out
-            assert any(f" {place} " in text for place in held_out.places) == is_held_out
-            assert any(f" {thing} " in text for thing in regular.things) != is_held_out
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_only_test_vocabulary_has_the_held_out_words(domain: Domain) -> None:
+    held_out, regular = domain_vocabulary(domain, "held out"), domain_vocabulary(domain, "regular")
+    for slot in ("agents", "things", "places"):
+        assert not set(getattr(regular, slot)) & set(getattr(held_out, slot))
+    for split in GENERATED_SPLITS:
+        settings = GeneratorSettings(groups=10, split=split, domains=(domain,))
+        made = documents(generate(settings))
+        texts = "\n".join(f"{document.context} {document.question}" for document in made)
+        text = f" {re.sub(r'[^A-Za-z0-9_ ]', ' ', texts)} "
+        is_held_out = split == "test_vocabulary"
+        assert any(f" {thing} " in text for thing in held_out.things) == is_held_out
+        assert any(f" {place} " in text for place in held_out.places) == is_held_out
+        assert any(f" {thing} " in text for thing in regular.things) != is_held_out
 
 
-def test_the_vocabulary_is_large_and_its_parts_are_disjoint() -> None:
+def test_the_vocabulary_is_large_and_has_singulars_and_plurals() -> None:
     vocabularies = [domain_vocabulary(domain, "regular") for domain in DOMAINS]
     assert len({name for vocabulary in vocabularies for name in vocabulary.agents}) >= 60
     assert len({name for vocabulary in vocabularies for name in vocabulary.things}) >= 60
     assert len({name for vocabulary in vocabularies for name in vocabulary.places}) >= 30
     for domain in DOMAINS:
-        regular, held_out = (
-            domain_vocabulary(domain, "regular"),
-            domain_vocabulary(domain, "held out"),
-        )
-        for slot in ("agents", "things", "places"):
-            assert not set(getattr(regular, slot)) & set(getattr(held_out, slot))
-        for thing in (*regular.things, *held_out.things):
-            if number_of(thing) == "plural":
-                assert singular(thing) != thing
-                assert not singular(thing).endswith("s")
-        for vocabulary in (regular, held_out):
-            numbers = set(map(number_of, vocabulary.things))
-            assert numbers == {"singular", *(("plural", "mass") if domain != "everyday" else ())}
+        for part in ("regular", "held out"):
+            things = domain_vocabulary(domain, part).things
+            numbers = {"singular"} if domain == "everyday" else {"singular", "plural", "mass"}
+            assert set(map(number_of, things)) == numbers
+            for thing in things:
+                if number_of(thing) == "plural":
+                    assert singular(thing) != thing
+                    assert not singular(thing).endswith("s")
 
 
 def test_scenes_name_nothing_that_a_question_is_about() -> None:
-    names = {
-        name.lower()
-        for part in ("regular", "held out")
-        for vocabulary in (domain_vocabulary("everyday", part),)
-        for name in (*vocabulary.agents, *vocabulary.things, *vocabulary.places)
-    }
-    for scene in SCENES:
-        for text in (text for pair in scene for text in pair):
-            spoken = {scene_text(text, choice) for choice in range(12)}
-            assert not any("{" in version or "|" in version for version in spoken)
-            for version in spoken:
-                words = f" {re.sub(r'[^a-z ]', ' ', version.lower())} "
-                assert not any(f" {name} " in words for name in names), version
+    vocabularies = [domain_vocabulary("everyday", part) for part in ("regular", "held out")]
+    names = [name for vocabulary in vocabularies for slot in vocabulary for name in slot]
+    for text in (text for scene in SCENES for pair in scene for text in pair):
+        for spoken in {scene_text(text, choice) for choice in range(12)}:
+            assert not re.search(r"[{|]", spoken)
+            words = f" {re.sub(r'[^a-z ]', ' ', spoken.lower())} "
+            assert not any(f" {name.lower()} " in words for name in names), spoken
 
 
 def test_test_long_is_longer_than_anything_in_train() -> None:
@@ -422,12 +370,21 @@ def test_test_long_is_longer_than_anything_in_train() -> None:
     assert max(lengths["train"]) < min(lengths["test_long"])
 
 
-@pytest.mark.parametrize("alteration", ALTERATIONS)
+@pytest.mark.parametrize(
+    ("alteration", "domains"),
+    [
+        *((alteration, DOMAINS) for alteration in ALTERATIONS),
+        ("Negation", ("conversation",)),
+        ("Quantifier Change", ("conversation",)),
+    ],
+)
 def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
-    alteration: str,
+    alteration: str, domains: tuple[Domain, ...]
 ) -> None:
-    for split in ("train", "validation", "test"):
-        settings = GeneratorSettings(groups=15, split=split, held_out_alteration=alteration)
+    for split in GENERATED_SPLITS[:3]:
+        settings = GeneratorSettings(
+            groups=15, split=split, domains=domains, held_out_alteration=alteration
+        )
         for group in generate(settings):
             has = alteration in {variant.alteration for variant in group.variants}
             assert has == (split == "test")
@@ -462,69 +419,58 @@ def test_any_settings_give_english_that_breaks_no_known_rule(
 # Files --------------------------------------------------------------------------------------------
 
 
-def test_a_file_in_the_released_format_reads_back_as_the_same_documents(tmp_path: Path) -> None:
-    groups = list(generate(GeneratorSettings(groups=60, seed=9)))
-    written = write_documents(documents(groups), tmp_path / "x.csv")
-    assert written == sum(len(group.variants) for group in groups)
-    assert [
-        dataclasses.replace(document, split="generated")
-        for document in read_documents(tmp_path / "x.csv")
-    ] == list(documents(groups))
-    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    assert {row["Perturbation Category"] for row in rows} == {"-", *ALTERATIONS}
-    assert all((row["Perturbation?"] == "FALSE") == (row["Utterance Index"] == "") for row in rows)
-
-
-@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
-def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> None:
-    from datasets import Dataset
-
-    groups = list(generate(GeneratorSettings(groups=5)))
-    write_documents(documents(groups), tmp_path / name)
-    if name == "x.jsonl":
-        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
-        read = [json.loads(line) for line in lines]
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+def test_every_format_holds_the_documents_and_what_was_changed(tmp_path: Path, name: str) -> None:
+    path, groups = tmp_path / name, list(generate(GeneratorSettings(groups=60, seed=9)))
+    written = list(documents(groups))
+    assert write_documents(written, path) == len(written)
+    assert list(tmp_path.iterdir()) == [path]
+    assert read_documents(path) == [dataclasses.replace(one, split="own") for one in written]
+    changes = [variant.changes for group in groups for variant in group.variants]
+    if name == "x.csv":
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        for column, field in {"Utterance Index": "utterance", "New Word": "new"}.items():
+            values = [[str(getattr(change, field)) for change in row] for row in changes]
+            assert [row[column] for row in rows] == [" | ".join(value) for value in values]
     else:
-        read = Dataset.from_parquet(str(tmp_path / name)).to_list()
-    names = [field.name for field in dataclasses.fields(Document)]
-    kept = [Document(**{field: record[field] for field in names}) for record in read]
-    assert kept == list(documents(groups))
-    assert read[1]["changes"] == [
-        dataclasses.asdict(change) for change in groups[0].variants[1].changes
-    ]
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+        if name == "x.jsonl":
+            records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        else:
+            records = parquet.read_table(path).to_pylist()
+        fields = [[dataclasses.asdict(change) for change in row] for row in changes]
+        assert [record["changes"] for record in records] == fields
 
 
-def test_generate_writes_the_documents_and_prints_their_number(tmp_path: Path) -> None:
+def test_generate_prints_the_number_of_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "deep" / "x.csv"
-    process = run_command("generate", "--groups", "6", "--seed", "4", "--out", str(path))
-    assert process.returncode == 0, process.stderr
-    assert process.stdout == f"{path}: {len(read_documents(path))} documents, 6 groups\n"
-    settings = GeneratorSettings(groups=6, seed=4, split="train")
-    assert read_documents(path) == [
-        dataclasses.replace(document, split="own") for document in documents(generate(settings))
-    ]
+    main(["generate", "--groups", "6", "--seed", "4", "--out", str(path)])
+    assert capsys.readouterr().out == f"{path}: {len(read_documents(path))} documents, 6 groups\n"
+    main(["generate", "--groups", "2", "--seed", "4", "--show"])
+    settings = GeneratorSettings(groups=10, seed=4, split="train")
+    chosen = select_groups(generate(settings), 2, ALTERATIONS, least=3)
+    assert capsys.readouterr().out == "\n\n".join(map(group_to_text, chosen)) + "\n"
 
 
-def test_show_takes_the_first_groups_unless_an_alteration_is_missing() -> None:
-    groups = list(generate(GeneratorSettings(groups=150)))
-    assert select_groups(groups, 5, (), least=0) == groups[:5]
-    assert select_groups(groups, 7, ["not to be had"], least=9) == groups[:7]
-    selected = select_groups(groups, 20, ALTERATIONS, least=3)
+def test_show_takes_the_first_groups_unless_an_alteration_is_missing(groups: list[Group]) -> None:
+    assert select_groups(groups[:150], 7, ["not to be had"], least=9) == groups[:7]
+    selected = select_groups(groups[:150], 20, ALTERATIONS, least=3)
     assert len(selected) == 20
-    for alteration in ALTERATIONS:
-        has = [
-            alteration in {variant.alteration for variant in group.variants} for group in selected
-        ]
-        assert sum(has) >= 3
+    shown = Counter(
+        name for group in selected for name in {variant.alteration for variant in group.variants}
+    )
+    assert all(shown[alteration] >= 3 for alteration in ALTERATIONS)
 
 
 # Entity tracking ----------------------------------------------------------------------------------
 
 
-def test_tracking_has_growing_contexts_and_balanced_answers() -> None:
-    tracking = list(tracking_documents(GeneratorSettings(groups=60)))
+@pytest.mark.parametrize("split", ["test", "test_long"])
+def test_tracking_has_growing_contexts_and_balanced_answers(split: GeneratedSplit) -> None:
+    # Some beginnings of the long dialogues contradict themselves until "are you sure?" follows.
+    tracking = list(tracking_documents(GeneratorSettings(groups=60, split=split)))
     assert yes_share(tracking) == 0.5
     by_dialogue: dict[int, list[Document]] = defaultdict(list)
     for document in tracking:
@@ -537,31 +483,21 @@ def test_tracking_has_growing_contexts_and_balanced_answers() -> None:
     assert all(question_type(document) in QUESTION_FORMS for document in tracking)
 
 
-@pytest.mark.parametrize(
-    "settings", [GeneratorSettings(seed=7), GeneratorSettings(split="test_long")]
-)
-def test_tracking_asks_nothing_about_a_beginning_that_contradicts_itself(
-    settings: GeneratorSettings,
-) -> None:
-    """The next reply, to "are you sure?", takes the contradiction back."""
-    assert len(list(tracking_documents(settings))) > 2000
-
-
 def test_turns_ago_counts_the_exchanges_since_the_things_were_mentioned() -> None:
     tracking = list(tracking_documents(GeneratorSettings(groups=40)))
-    assert {document.turns_ago for document in tracking} >= {0, 1, 2, 3, 5}
+    ago = {document.turns_ago for document in tracking}
+    assert ago >= {0, 1, 2, 3, 5}
+    assert None not in ago
+    things = {thing for domain in DOMAINS for thing in domain_vocabulary(domain, "regular").things}
     for document in tracking:
-        assert document.turns_ago is not None
-        if document.turns_ago == 0:
+        if not document.turns_ago:
             continue
-        lines = document.context.split("\n")
-        things = [
+        since = "\n".join(document.context.split("\n")[-2 * document.turns_ago :])
+        question = f" {document.question.replace('?', ' ')}"
+        asked = [
             thing
-            for domain in DOMAINS
-            for thing in domain_vocabulary(domain, "regular").things
-            if f" {thing} " in document.question.replace("?", " ")
-            or f" {singular(thing)} " in document.question.replace("?", " ")
+            for thing in things
+            if f" {thing} " in question or f" {singular(thing)} " in question
         ]
-        since = "\n".join(lines[len(lines) - 2 * document.turns_ago :])
-        assert things
-        assert all(thing not in since for thing in things)
+        assert asked
+        assert not any(thing in since for thing in asked)

@@ -1,7 +1,6 @@
 """Tests that the alterations of plain text never break what stands around an altered word.
 
-Each case is of a kind that an audit of altered conversations found broken: gender, number, articles,
-mass nouns, kinship, direct address, measures, and replies that take up what was said.
+Each case is of a kind that an audit of altered conversations found broken; see examples.jsonl, too.
 """
 
 import json
