@@ -88,19 +88,17 @@ def card_with_results(path: Path, submissions: Sequence[Submission], dataset: st
     Raises:
         InputError: The metadata cannot be read, or huggingface_hub would join several models in it.
     """
-    from huggingface_hub import ModelCard
-    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+    from huggingface_hub import ModelCard, metadata_load
 
     name = submissions[0].model.rpartition("/")[2]
     text = read_text(path) if path.exists() else f"# {name}\n"
     try:
         card = ModelCard(text)
-        block = REGEX_YAML_BLOCK.search(text)
-        index = yaml.safe_load(block[2]).get("model-index") if block else None
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+        metadata = metadata_load(path) if path.exists() else None
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: the metadata of the card cannot be read: {reason}") from error
-    if len(index or ()) > 1:
+    if len((metadata or {}).get("model-index") or ()) > 1:
         raise InputError(f"{path}: model-index has several models; write to another --out")
     data = cast("ModelCardData", card.data)
     results = [

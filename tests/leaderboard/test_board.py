@@ -54,8 +54,7 @@ def _check(share: Share, cell: Any) -> None:
     shown = [float(cell.get(f"data-{name}", "nan")) for name in ("value", "low", "high")]
     expected = [share.percent, *share.interval]
     assert shown == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
-    counts = cell.get("data-right"), cell.get("data-total")
-    assert counts == (str(share.right), str(share.total))
+    assert (cell.get("data-right"), cell.get("data-total")) == (str(share.right), str(share.total))
     assert cell.xpath("string(span[@class='percent'])") == format_percent(share.percent)
     for interval in cell.xpath("span[@class='interval']/text()"):
         assert interval == format_interval(share.interval)
@@ -236,11 +235,8 @@ def test_calibration_is_that_of_counting() -> None:
 
 def test_published_rows_are_those_of_the_tables() -> None:
     tables = {split: Counter(row.table for row in published_rows(split)) for split in FILES}
-    assert tables == {
-        "manual": {1: 10, 2: 8, 15: 4},
-        "synthetic": {1: 10},
-        "entity_tracking": {3: 18},
-    }
+    entities = {"entity_tracking": {3: 18}}
+    assert tables == {"manual": {1: 10, 2: 8, 15: 4}, "synthetic": {1: 10}, **entities}
     rows = {(row.table, row.model.split(" ")[0]): row.percents for row in published_rows("manual")}
     with (SAMPLES / "published_figures.csv").open(encoding="utf-8") as stream:
         for line in csv.DictReader(stream):
@@ -248,7 +244,7 @@ def test_published_rows_are_those_of_the_tables() -> None:
                 assert rows[int(line["table"]), line["model"]][line["metric"]] == line["percent"]
 
 
-def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
+def test_the_rebuilt_command_is_one_that_lm_eval_reads() -> None:
     documents = generate_documents(groups=3, seed=5)
     assert lm_eval_command(make_run("run", documents).record) is None
     environment = EnvironmentRecord(
@@ -259,8 +255,7 @@ def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
         system_instruction="Be brief; don't $(explain).",
     )
     model = ModelRecord(name="some/base", chat_template=True)
-    generator = {"groups": 3, "seed": 5}
-    ran = {"environment": environment, "generator": generator}
+    ran: dict[str, Any] = {"environment": environment, "generator": {"groups": 3, "seed": 5}}
     command = lm_eval_command(make_run("run", documents, None, model, **ran).record)
     assert command
     from lm_eval._cli.harness import HarnessCLI
@@ -268,7 +263,7 @@ def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     options = HarnessCLI()._parser.parse_args(["run", *shlex.split(command)[1:]])
     assert options.model_args == environment.model_args
     assert options.gen_kwargs == environment.generation
-    assert options.metadata == generator
+    assert options.metadata == ran["generator"]
     assert options.system_instruction == environment.system_instruction
     assert options.apply_chat_template
 

@@ -208,15 +208,15 @@ def test_a_forged_submission_is_refused(
 
 def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> None:
     task = "pragworld_generated_mc"
-    configs = {task: {"output_type": "multiple_choice", "metadata": SETTINGS}}
+    config = {"output_type": "multiple_choice", "metadata": SETTINGS}
     likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
     samples = []
     for record in to_records(DOCUMENTS):
         scores = score_likelihoods(record, [(-1.5, False), (-0.5, True)])
         asked = [" yes", " no"]
         samples.append(logged(record, label_prompt(record), asked, likelihoods, scores))
-    results = {**RESULTS, "configs": configs}
-    out = submit(write_run(tmp_path / "mc", task, results, samples), tmp_path / "mine")
+    folder = write_run(tmp_path / "mc", task, {**RESULTS, "configs": {task: config}}, samples)
+    out = submit(folder, tmp_path / "mine")
     assert "robust_acc" in verdict(out)
     edit(out, "all", put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
     assert "robust_acc" in verdict(out)
