@@ -100,10 +100,9 @@ def _author(options: argparse.Namespace) -> None:
     )
     out = options.out
     results.check_is_authored(out)
-    decisions = read_decisions(out)
     if options.seeds:
         seeds = read_seeds(options.seeds)
-        work = author_documents(settings, seeds, out / results.JOURNAL, decisions)
+        work = author_documents(settings, seeds, out / results.JOURNAL)
     else:
         split = options.documents
         documents = load_split(split) if split in _RELEASED else read_documents(split)
@@ -111,12 +110,12 @@ def _author(options: argparse.Namespace) -> None:
     made = run_async(work)
     results.write_votes(out, made)
     print(made.usage)
-    groups = results.write_results(out, made, decisions)
+    groups = results.write_results(out, made, read_decisions(out))
     if options.seeds and groups < options.groups:
         raise InputError(
             f"{out}: only {groups} of {options.groups} groups have labels; see "
-            f"{out / 'report.md'}, and decide documents in review, or use other seeds or another "
-            "model in another folder"
+            f"{out / 'report.md'}, and decide documents in review, or use more --groups, or other "
+            "seeds or another model in another folder"
         )
 
 
@@ -149,5 +148,5 @@ def _review(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring.labels import add_decisions
 
     made = results.read_votes(options.folder)
-    decisions = add_decisions(options.folder, made.documents, options.apply)
+    decisions = add_decisions(options.folder, options.apply)
     results.write_results(options.folder, made, decisions)

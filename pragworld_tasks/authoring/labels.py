@@ -223,16 +223,13 @@ def read_decisions(folder: Path) -> dict[str, Decision]:
     return {decision.digest: decision for decision in decisions}
 
 
-def add_decisions(
-    folder: Path, documents: Iterable[VotedDocument], paths: Sequence[Path]
-) -> dict[str, Decision]:
+def add_decisions(folder: Path, paths: Sequence[Path]) -> dict[str, Decision]:
     """Add files that the review page saved to a folder's decisions, and return them all.
 
     Raises:
-        InputError: A file is not one that the page saved, or decides about other documents.
+        InputError: A file is not one that the page saved.
     """
     decisions = read_decisions(folder)
-    known = {document.digest for document in documents}
     for path in paths:
         try:
             saved = DecisionFile.model_validate(read_json(path))
@@ -241,12 +238,6 @@ def add_decisions(
                 f"{path}: {first_problem(error)}; pass a file that review.html saved"
             ) from error
         for decision in saved.decisions:
-            if decision.digest not in known:
-                raise InputError(
-                    f"{path}: decides about another document than {folder} has as conversation "
-                    f"{decision.conversation}, variant {decision.variant}; apply it to the folder "
-                    "that its page is from"
-                )
             update = {"reviewer": " ".join(saved.reviewer.split())}
             decisions[decision.digest] = decision.model_copy(update=update)
     write_records(folder / DECISIONS, decisions.values())

@@ -7,13 +7,13 @@ Replies are kept in a journal, so rerunning a command replays them.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
-from pragworld_tasks.authoring.labels import Decision, label_documents, poll, settled_documents
+from pragworld_tasks.authoring.labels import label_documents, poll, settled_documents
 from pragworld_tasks.authoring.stages import (
     Asker,
     AuthoredConversation,
@@ -62,15 +62,11 @@ async def _gather(stage: str, work: Iterable[Awaitable[_Result]]) -> list[_Resul
 
 
 async def author_documents(
-    settings: AuthoringSettings,
-    seeds: Sequence[Seed],
-    journal: Path,
-    decisions: Mapping[str, Decision],
+    settings: AuthoringSettings, seeds: Sequence[Seed], journal: Path
 ) -> AuthoredDocuments:
     """Write conversations, alter them, ask about them and poll the panel, until there are enough.
 
-    Attempts take the seeds in turn, until `next_batch` is 0. Groups that reviewers rejected in an
-    earlier run are made up for.
+    Attempts take the seeds in turn, until `next_batch` is 0. What reviewers decide changes none.
 
     Raises:
         InputError: The endpoint or the journal cannot be used.
@@ -81,7 +77,8 @@ async def author_documents(
         attempts, tried, done = _Attempts(asker, seeds), 0, 0
         while size := next_batch(settings.groups, tried, done):
             await attempts.make(range(tried, tried + size))
-            tried, done = tried + size, _count_groups(attempts.documents, decisions)
+            settled = settled_documents(label_documents(attempts.documents, {}))
+            tried, done = tried + size, len({document.group for document in settled})
         # Sorted, for replies come in any order.
         dropped = sorted(asker.dropped, key=lambda record: (record.stage, record.number))
         return AuthoredDocuments(attempts.documents, dropped, connection.usage)
@@ -99,18 +96,6 @@ def next_batch(wanted: int, tried: int, done: int) -> int:
     if not done and tried >= HOPELESS:
         return 0
     return max(0, min(wanted - done, ATTEMPTS * wanted - tried, BATCH))
-
-
-def _count_groups(documents: Sequence[VotedDocument], decisions: Mapping[str, Decision]) -> int:
-    """Return the number of groups that have labels by the panel and after review.
-
-    Groups that reviewers complete come out in addition, so that no reviewed document is lost.
-    """
-    by_panel, reviewed = (
-        {document.group for document in settled_documents(label_documents(documents, decided))}
-        for decided in ({}, decisions)
-    )
-    return len(by_panel & reviewed)
 
 
 @dataclass

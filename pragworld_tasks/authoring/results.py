@@ -42,13 +42,7 @@ def write_votes(folder: Path, made: AuthoredDocuments) -> None:
 
 
 def read_votes(folder: Path) -> AuthoredDocuments:
-    """Read what `write_votes` wrote.
-
-    Raises:
-        InputError: The folder is not that of an `author` run that has finished.
-    """
-    if not (folder / DROPPED).is_file():
-        raise InputError(f"{folder}: no {DROPPED} in it; pass the --out of a finished `author`")
+    """Read what `write_votes` wrote."""
     return AuthoredDocuments(
         read_records(folder / VOTES, VotedDocument), read_records(folder / DROPPED, Dropped)
     )
@@ -72,7 +66,7 @@ def write_results(folder: Path, made: AuthoredDocuments, decisions: Mapping[str,
     if failed := failed_votes_text(made.documents):
         print(f"{folder}: {failed}")
     if gone := decisions.keys() - {document.digest for document in made.documents}:
-        print(f"{folder}: {format_count(len(gone), 'decision')} about documents that changed")
+        print(f"{folder}: {format_count(len(gone), 'decision')} about documents that are not in it")
     return groups
 
 

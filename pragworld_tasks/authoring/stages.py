@@ -19,7 +19,7 @@ from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.files import read_json_lines, read_package_toml, read_text, write_whole
+from pragworld_tasks.files import read_package_toml, read_text, write_whole
 from pragworld_tasks.text_alterations.entities import Entities
 
 Kind = Literal["general", "location", "seller_buyer", "doctor_patient"]
@@ -40,8 +40,7 @@ class AuthoringRecord(BaseModel):
 
 def read_records(path: Path, form: type[_Record]) -> list[_Record]:
     """Read what `write_records` wrote, which may be nothing."""
-    lines = read_json_lines(path) if path.stat().st_size else ()
-    return [form.model_validate(record) for _, record in lines]
+    return [form.model_validate_json(line) for line in read_text(path).split("\n") if line]
 
 
 def write_records(path: Path, records: Iterable[AuthoringRecord]) -> None:

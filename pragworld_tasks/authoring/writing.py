@@ -153,13 +153,8 @@ async def write_conversation(
     ):
         asker.drop(prompt, number, problem)
         return None
-    mentioned = replace(
-        mentioned,
-        focus_agents=focus.agents,
-        focus_objects=focus.objects,
-        focus_locations=focus.locations,
-    )
-    return AuthoredConversation(number, seed.kind, triplets, mentioned, context)
+    lists: Any = {f"focus_{kind}": focus.all(kind) for kind in ENTITY_KINDS}
+    return AuthoredConversation(number, seed.kind, triplets, replace(mentioned, **lists), context)
 
 
 def draw_triplets(entities: Entities, random: StableRandom) -> tuple[Triplet, Triplet]:

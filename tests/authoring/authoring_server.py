@@ -1,13 +1,11 @@
 """An OpenAI-compatible server that plays the models of an authoring run, of which truth is known.
 
-    PYTHONPATH=tests python tests/authoring/authoring_server.py --log requests.jsonl --wrong 0.1 --malformed 0.05
+    PYTHONPATH=tests python tests/authoring/authoring_server.py --wrong 0.1 --malformed 0.05
 
 It prints its address once it listens. It finds out what is asked by the wording of our prompts. What
 is true of a document is drawn from its texts alone, so it is known after every alteration. A reply
 depends on the request and on how many equal ones were answered before it, so samples differ, and
 the order in which different requests come in does not matter.
-
-The log has a line for each request and one for each that was answered.
 """
 
 import argparse
@@ -19,7 +17,6 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -166,25 +163,25 @@ def read_prompt(user: str) -> tuple[str, Mapping[str, str]]:
 
 
 class Server(ChatServer):
-    """The server, its log, and how often each request was asked and answered."""
+    """The server, how often each request was asked and answered, and the prompts of all."""
 
     retry_after = "0.05"
 
-    def __init__(self, log: Path, **shares: float) -> None:
+    def __init__(self, **shares: float) -> None:
         super().__init__(self.play)
         self.shares = {**dict.fromkeys(SHARES, 0.0), **shares}
         self.answered: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
+        self.prompts: list[str] = []
         self._lock = threading.Lock()
-        self._stream = log.open("a", encoding="utf-8")
 
     def failure(self, body: Body) -> str:
-        """Log a request, and decide whether it fails."""
+        """Count a request, and decide whether it fails."""
         content, user = _content(body)
         with self._lock:
             chance = random.Random(f"{content} {self.asked[content]}").random()
             self.asked[content] += 1
-            self._log(request=content, prompt=read_prompt(user)[0])
+            self.prompts.append(read_prompt(user)[0])
         if chance < self.shares["busy"]:
             return "429"
         return "drop" if chance < self.shares["busy"] + self.shares["drop"] else ""
@@ -196,14 +193,7 @@ class Server(ChatServer):
             number = self.answered[content]
             self.answered[content] += 1
         model = PlayedModel(self.shares, random.Random(f"{content} draw {number}"))
-        text = model.reply(*read_prompt(user))
-        with self._lock:
-            self._log(answered=content)
-        return text
-
-    def _log(self, **record: Any) -> None:
-        self._stream.write(json.dumps(record) + "\n")
-        self._stream.flush()
+        return model.reply(*read_prompt(user))
 
 
 def _content(body: Body) -> tuple[str, str]:
@@ -215,7 +205,6 @@ def _content(body: Body) -> tuple[str, str]:
 def main() -> None:
     """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", type=Path, required=True)
     for name, what in SHARES.items():
         parser.add_argument(f"--{name}", type=float, default=0.0, help=f"share of {what}")
     Server(**vars(parser.parse_args())).run()

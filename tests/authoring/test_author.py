@@ -6,7 +6,6 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
@@ -23,12 +22,6 @@ from pragworld_tasks.cli import main
 CONCURRENCY = 8
 FAULTS = {"wrong": 0.1, "invented": 0.05, "busy": 0.02, "drop": 0.01}
 SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
-
-
-def played(folder: Path, **shares: float) -> Server:
-    """Return a server that plays the models, with shares of faults."""
-    folder.mkdir(exist_ok=True)
-    return Server(folder / "requests.jsonl", **shares)
 
 
 def write_seeds(path: Path, number: int) -> Path:
@@ -71,22 +64,10 @@ def groups_in(out: Path) -> set[int]:
     return {document.group for document in documents}
 
 
-def decide(out: Path, places: Sequence[tuple[int, int]], verdict: str) -> None:
-    """Have a reviewer decide about documents of a folder."""
-    decisions = [
-        {"conversation": place[0], "variant": place[1], "digest": voted.digest, "decision": verdict}
-        for voted in results.read_votes(out).documents
-        if (place := (voted.conversation, voted.variant)) in places
-    ]
-    path = out.parent / "decisions.json"
-    path.write_text(json.dumps({"version": 1, "reviewer": "Ann", "decisions": decisions}))
-    main(["review", str(out), "--apply", str(path)])
-
-
 def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
     seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
     journal, log = out / "replies.jsonl", tmp_path / "log"
-    with played(tmp_path, **FAULTS).running() as server:
+    with Server(**FAULTS).running() as server:
         five = ("--panel", *["writer"] * 5)
         arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
         program = Program("pragworld-tasks", *arguments, log=log)
@@ -125,7 +106,7 @@ def test_files_do_not_depend_on_the_order_in_which_replies_come(
     seeds: Path, tmp_path: Path
 ) -> None:
     for name, concurrency in (("one", "1"), ("many", "16")):
-        with played(tmp_path / name, malformed=0.1, invented=0.1).running() as server:
+        with Server(malformed=0.1, invented=0.1).running() as server:
             main(authoring(seeds, server.url, "--concurrency", concurrency, out=f"{name}/mine"))
     one, many = (files_of(tmp_path / name / "mine") for name in ("one", "many"))
     assert one.keys() == many.keys()
@@ -136,7 +117,7 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds, out = write_seeds(tmp_path / "s", 9), tmp_path / "mine"
-    with played(tmp_path).running() as server:
+    with Server().running() as server:
         with monkeypatch.context() as killing:
             killing.setattr(results, "review_page", None)  # as if killed while files are written
             with pytest.raises(TypeError):
@@ -147,27 +128,8 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
             main(authoring(seeds, server.url, "--turns", "12"))
         main(authoring(seeds, server.url, "--groups", "4"))
     assert len(groups_in(out)) == 4
-    prompts = [line.get("prompt", "") for line in read_lines(tmp_path / "requests.jsonl")]
-    assert sum(name.startswith("entities") for name in prompts) < 9  # no more than groups need
+    assert sum(name.startswith("entities") for name in server.prompts) < 9  # no more than needed
     assert (out / "replies.jsonl").read_bytes().startswith(journal)
-    assert set(server.answered.values()) == {1}
-
-
-def test_groups_that_reviewers_reject_are_made_up_for(seeds: Path, tmp_path: Path) -> None:
-    out = tmp_path / "mine"
-    with played(tmp_path).running() as server:
-        main(authoring(seeds, server.url))
-        first, second = sorted(groups_in(out))
-        decide(out, [(first, 0)], "reject")
-        assert groups_in(out) == {second}
-        main(authoring(seeds, server.url))
-        assert len(groups_in(out)) == 2
-        assert first not in groups_in(out)
-        decide(out, [(first, 0)], "yes")
-        assert len(groups_in(out)) == 3
-        # What reviewers completed comes out in addition, and no reviewed document is lost.
-        main(authoring(seeds, server.url))
-    assert first in groups_in(out)
     assert set(server.answered.values()) == {1}
 
 
@@ -175,7 +137,7 @@ def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(
     seeds: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine"
-    with played(tmp_path, malformed=1.0).running() as server:
+    with Server(malformed=1.0).running() as server:
         with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
             main(authoring(seeds, server.url))
         assert "the reply is unusable" in (out / "report.md").read_text()
@@ -203,7 +165,7 @@ def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
         is_yes = (truth(line["context"], question) == "yes") == (row > 0)
         line.update(question=question, answer="yes" if is_yes else "no")
     path.write_text("\n".join(map(json.dumps, lines)))
-    with played(tmp_path).running() as server:
+    with Server().running() as server:
         places = ("--documents", str(path), "--base-url", server.url, "--out", str(out))
         main(["author", *places, "--model", "home", "--panel", "home", "home", "away"])
         assert server.asked.total() == 3 * len(lines)

@@ -16,7 +16,6 @@ SEED = json.dumps({"conversation": "Ann: Where are the plums?\nBen: In the hall.
 OPTIONS = "--seeds seeds.jsonl --out mine --model writer"
 AUTHOR = f"author {OPTIONS} --base-url {NOWHERE}"
 PROMPTS = f"{AUTHOR} --prompts mine.toml"
-DECISION = '{"conversation": 3, "variant": 1, "digest": "other", "decision": "no"}'
 
 
 @pytest.mark.parametrize(
@@ -30,24 +29,17 @@ DECISION = '{"conversation": 3, "variant": 1, "digest": "other", "decision": "no
 
         (AUTHOR, f"{SEED}\n{{}}", r"line 2\): conversation: Field required; a seed is a line such as"),
         (AUTHOR, '{"conversation": "Ann: a\\nAnn: b"}', "has 1 speakers; write one of two"),
-        (AUTHOR, '{"conversation": "hello\\nthere"}', "has 0 speakers; write one of two"),
-        (AUTHOR, '{"conversation": "A: a\\nB: b\\nC: c"}', "has 3 speakers; write one of two"),
 
         (f"{AUTHOR} --prompts none.toml", "", "none.toml: No such file"),
         (PROMPTS, "[lable]\nuser = 'x'", "no prompt 'lable'; choose one of entities_general,"),
         (PROMPTS, "[label]\nuser = '{conversation}'", r"the slot {question} is missing or unknown; use"),
-        (PROMPTS, "[label]\nsystem = 'Say {answer}.'", "the slot {answer} is missing .* {{ for"),
         (PROMPTS, "[label]\nsystem = 'Say {.'", "prompt 'label': unmatched '{' in format spec; corr"),
         (PROMPTS, "label = 'x'", "prompt 'label': 'str' object is not a mapping; correct that"),
         (PROMPTS, "[label", "mine.toml: not TOML"),
 
-        ("review theirs", "", "theirs: no dropped.jsonl in it; pass the --out of a finished `author`"),
+        ("review theirs", "", "theirs/votes.jsonl: No such file"),
         ("review finished --apply ann.json", '{"reviewer": "Ann", "decisions": []}',
          "ann.json: version: Field required; pass a file that review.html saved"),
-        ("review finished --apply ann.json",
-         f'{{"version": 1, "reviewer": "Ann", "decisions": [{DECISION}]}}',
-         "ann.json: decides about another document than finished has as conversation 3, variant 1; "
-         "apply it to the folder that its page is from"),
     ],
 )  # fmt: skip
 def test_what_is_refused(

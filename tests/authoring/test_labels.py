@@ -133,18 +133,6 @@ def test_what_votes_settle(answers: list[Any], settled: tuple[Any, ...]) -> None
     assert panel_label(voted(answers)) == (*settled, "")
 
 
-def test_a_given_label_that_the_panel_contradicts_goes_to_review() -> None:
-    documents = [
-        voted(["yes"] * 5, "yes", conversation=0, variant=0),
-        voted(["no"] * 5, "yes", conversation=0, variant=1),
-        voted(["no"] * 5, conversation=2, variant=0),
-        voted(["undetermined"] * 5, conversation=2, variant=3),
-    ]
-    labelled = label_documents(documents, {})
-    assert [label.answer for _, label in labelled] == ["yes", None, "no", "no"]
-    assert labelled[1].label.reason == "the panel says no, the given label is yes"
-
-
 CONTEXT = (
     "Alice: Where\u2019s the tea, Bob?\n"
     "Bob: Ren\u00e9e said: \u201cIt is in the hall\u201d\u2026 I think.\n"

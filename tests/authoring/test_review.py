@@ -344,4 +344,4 @@ def test_the_last_decision_about_a_document_counts(
     capsys.readouterr()
     _write_run(folder, _documents()[:2])  # `author` wrote others in the place of the rest
     main(["review", str(folder)])
-    assert "2 decisions about documents that changed" in capsys.readouterr().out
+    assert "2 decisions about documents that are not in it" in capsys.readouterr().out
