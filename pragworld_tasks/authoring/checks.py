@@ -73,6 +73,11 @@ def speakers_of(conversation: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
+def all_names(entities: Entities) -> tuple[str, ...]:
+    """Return the entities of all kinds."""
+    return entities.agents + entities.objects + entities.locations
+
+
 def accept_entities(
     text: str | None,
     listed: EntityLists,
@@ -88,7 +93,7 @@ def accept_entities(
         >>> text = "Ann: Is Noah in the attic?\nBen: No, Apples are in the attic."
         >>> listed = EntityLists(agents=("Noah", "Zoe"), objects=(), locations=("The attic",))
         >>> accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
-        >>> accepted.names, objections[0][1]
+        >>> all_names(accepted), objections[0][1]
         (('Noah', 'attic'), 'Zoe')
     """
     accepted, objections = known, []
@@ -177,12 +182,12 @@ def find_conversation_problem(
             return "a turn holds control characters", line
     if abs(len(lines) - turns) > turns / 3:
         return "its length is not within a third of --turns", f"{len(lines)} turns"
-    named = {name.casefold() for name in mentioned.names}
+    named = {name.casefold() for name in all_names(mentioned)}
     if missing := [name for name in needed if name.casefold() not in named]:
         return "an entity of its triplets does not occur", missing[0]
     if leak := _LEAKS.search(context):
         return "it speaks of answers or of the task", leak[0]
-    if name := unknown_name(context, " ".join((*allowed.names, *speakers))):
+    if name := unknown_name(context, " ".join((*all_names(allowed), *speakers))):
         return "it names somebody or something that it was not given", name
     return None
 

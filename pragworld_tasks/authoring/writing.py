@@ -139,7 +139,8 @@ async def write_conversation(
         first=first,
         triplet_1=", ".join(triplets[0]),
         triplet_2=", ".join(triplets[1]),
-        others=", ".join(name for name in entities.names if name not in needed) or "nothing",
+        others=", ".join(name for name in checks.all_names(entities) if name not in needed)
+        or "nothing",
     )
     if not reply:
         return None
@@ -263,7 +264,7 @@ async def _by_model(
         number,
         draw=draw,
         conversation="\n".join(f"{place}: {line}" for place, line in lines),
-        entities=", ".join(conversation.entities.names),
+        entities=", ".join(checks.all_names(conversation.entities)),
         alteration=name,
     )
     if not reply:
@@ -308,7 +309,7 @@ async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
         QuestionReply,
         number,
         conversation=context,
-        entities=", ".join((*conversation.entities.names, *speakers_of(context))),
+        entities=", ".join((*checks.all_names(conversation.entities), *speakers_of(context))),
         type=kind,
         answer="yes" if is_yes else "no",
     )

@@ -124,11 +124,6 @@ class Entities:
         plain = {name: tuple(each) for name, each in lists.items() if name != "exchangeable"}
         return cls(**plain, exchangeable=groups)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The entities of all kinds."""
-        return self.agents + self.objects + self.locations
-
     def all(self, kind: EntityKind) -> tuple[str, ...]:
         """Return the list of all entities of a kind."""
         return (self.agents, self.objects, self.locations)[ENTITY_KINDS.index(kind)]

@@ -14,15 +14,10 @@ from typing import Any
 
 import pytest
 
+from pragworld_tasks.authoring import labels
 from pragworld_tasks.authoring.audit import audit_report
 from pragworld_tasks.authoring.checks import find_quote_problem
-from pragworld_tasks.authoring.labels import (
-    LabelledDocument,
-    label_documents,
-    panel_label,
-    settled_documents,
-    votes_needed,
-)
+from pragworld_tasks.authoring.labels import LabelledDocument, settled_documents, votes_needed
 from pragworld_tasks.authoring.pipeline import unvoted
 from pragworld_tasks.authoring.shortcuts import check_shortcuts
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
@@ -67,7 +62,7 @@ def chances(
         for errs in wrongs:
             weight *= ERROR if errs else 1 - ERROR
         votes = [truths[(truth == "no") != errs] for errs in wrongs]
-        answer = panel_label(voted([*votes, *others(votes)])).answer
+        answer = labels.panel_label(voted([*votes, *others(votes)])).answer
         right += weight * (answer == truth)
         wrong += weight * (answer not in (truth, None))
     return right / (right + wrong), 1 - right - wrong
@@ -130,7 +125,7 @@ def test_labels_hold_with_a_useless_member(
     ],
 )
 def test_what_votes_settle(answers: list[Any], settled: tuple[Any, ...]) -> None:
-    assert panel_label(voted(answers)) == (*settled, "")
+    assert labels.panel_label(voted(answers)) == (*settled, "")
 
 
 CONTEXT = (
@@ -172,7 +167,7 @@ def labelled_of(
     """Return documents that a panel voted on, by default for their labels, with new labels."""
     cast = votes or [[document.answer] * 3 for document in documents]
     by_row = {document.row: votes_of(of) for document, of in zip(documents, cast, strict=True)}
-    return label_documents(
+    return labels.label_documents(
         [
             document.model_copy(update={"votes": by_row[document.row or 0]})
             for document in unvoted(documents)

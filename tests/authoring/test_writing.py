@@ -13,34 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from pragworld_tasks.authoring.checks import (
-    LineEdit,
-    accept_entities,
-    find_edit_problem,
-    find_question_problem,
-    shared_part,
-    word_grams,
-)
+from pragworld_tasks.authoring import checks, stages, writing
+from pragworld_tasks.authoring.checks import LineEdit, find_question_problem
 from pragworld_tasks.authoring.labels import poll
 from pragworld_tasks.authoring.question_templates import template_question
-from pragworld_tasks.authoring.stages import (
-    Asker,
-    AuthoredConversation,
-    AuthoringSettings,
-    EntityLists,
-    Seed,
-    Triplet,
-    VotedDocument,
-    read_prompts,
-)
-from pragworld_tasks.authoring.writing import (
-    alter_conversation,
-    ask_question,
-    draw_alterations,
-    draw_triplets,
-    list_entities,
-    write_conversation,
-)
+from pragworld_tasks.authoring.stages import Asker, AuthoredConversation, EntityLists, VotedDocument
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -63,8 +40,8 @@ def asker(reply: Reply, **settings: Any) -> tuple[Asker, list[Request]]:
 
     connection = cast(Connection, SimpleNamespace(ask_structured=ask_structured))
     endpoint = Endpoint("http://localhost/v1", "writer")
-    settings = {"endpoint": endpoint, "panel": (), "prompts": read_prompts(), **settings}
-    return Asker(connection, AuthoringSettings(**settings)), asked
+    settings = {"endpoint": endpoint, "panel": (), "prompts": stages.read_prompts(), **settings}
+    return Asker(connection, stages.AuthoringSettings(**settings)), asked
 
 
 def dropped_by(asking: Asker) -> list[str]:
@@ -77,13 +54,13 @@ def conversation(context: str, **lists: tuple[str, ...]) -> AuthoredConversation
     listed: Any = {kind: lists.get(kind, ()) for kind in ENTITY_KINDS}
     entities = Entities(**listed, **{f"focus_{kind}": listed[kind][:2] for kind in listed})
     first, second = (
-        Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
+        stages.Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
         for place in (0, 1)
     )
     return AuthoredConversation(0, "general", (first, second), entities, context)
 
 
-SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
+SEED = stages.Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
 HOUSE = Entities(
     agents=("Noah", "Mia", "Owen"),
     objects=("plums", "pears"),
@@ -98,7 +75,7 @@ def test_entities_that_are_accepted_can_be_altered() -> None:
         objects=("the plums", "TV", "zithers", "pear", "pears", "?"),
         locations=("TV room", "kitchen", "  "),
     )
-    accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
+    accepted, objections = checks.accept_entities(text, listed, ("Ann", "Ben"))
     assert accepted == Entities(
         agents=("Noah",), objects=("plums", "TV", "pear"), locations=("TV room", "Kitchen")
     )
@@ -114,19 +91,19 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
         return new if is_new else listed
 
     asking, asked = asker(reply)
-    entities = asyncio.run(list_entities(asking, 0, SEED))
+    entities = asyncio.run(writing.list_entities(asking, 0, SEED))
     assert entities == Entities(
         agents=("Noah", "Mia"), objects=("plums", "pears"), locations=("attic", "hall")
     )
     assert "People other than the speakers: Noah" in asked[1].user
     asking, _ = asker(lambda request: {"agents": ["Noah"], "objects": [], "locations": []})
-    assert asyncio.run(list_entities(asking, 0, SEED)) is None
+    assert asyncio.run(writing.list_entities(asking, 0, SEED)) is None
     assert dropped_by(asking)[-1] == "the seed has fewer than two entities of a kind"
 
 
 @given(st.integers(0, 1000))
 def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
-    first, second = draw_triplets(HOUSE, StableRandom(str(seed)))
+    first, second = writing.draw_triplets(HOUSE, StableRandom(str(seed)))
     for name, other, names in zip(first, second, map(HOUSE.all, ENTITY_KINDS), strict=True):
         assert name != other
         assert {name, other} <= {*names}
@@ -154,7 +131,7 @@ def written(texts: Sequence[str], speakers: Sequence[str], **lists: list[str]) -
         return {"turns": turns, "agents": [], "objects": [], "locations": [], **lists}
 
     asking, _ = asker(reply, turns=6)
-    made = asyncio.run(write_conversation(asking, 0, SEED, HOUSE))
+    made = asyncio.run(writing.write_conversation(asking, 0, SEED, HOUSE))
     return made, "".join(dropped_by(asking))
 
 
@@ -197,13 +174,18 @@ def test_likeness_is_the_share_of_word_sequences() -> None:
     words = [f"w{number}" for number in range(80)]
     first = "Ann: " + " ".join(words[:40])
     second = "Ben: " + " ".join(words[20:60])  # 17 of its 37 sequences are in the first
-    assert shared_part(word_grams(second), word_grams(first)) == pytest.approx(17 / 37)
-    assert shared_part(word_grams(first), word_grams(first.replace("Ann", "Eve"))) == 1
+    assert checks.shared_part(checks.word_grams(second), checks.word_grams(first)) == pytest.approx(
+        17 / 37
+    )
+    assert (
+        checks.shared_part(checks.word_grams(first), checks.word_grams(first.replace("Ann", "Eve")))
+        == 1
+    )
 
 
 @given(st.integers(1, 30), st.integers(0, 10**6))
 def test_an_alteration_is_drawn_as_often_as_its_share_says(number: int, seed: int) -> None:
-    drawn = Counter(draw_alterations(number, StableRandom(f"{seed}")))
+    drawn = Counter(writing.draw_alterations(number, StableRandom(f"{seed}")))
     assert drawn.total() == number
     for name, count in ALTERATION_COUNTS.items():
         expected = number * count / sum(ALTERATION_COUNTS.values())
@@ -213,7 +195,7 @@ def test_an_alteration_is_drawn_as_often_as_its_share_says(number: int, seed: in
 @pytest.mark.parametrize("seed", range(3))
 def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
     asking, _ = asker(lambda request: None, random_seed=seed)
-    variants = asyncio.run(alter_conversation(asking, HALL))
+    variants = asyncio.run(writing.alter_conversation(asking, HALL))
     first, *others = variants
     assert (first.alteration, first.context) == (None, HALL.context)
     assert len(others) == 5
@@ -223,7 +205,7 @@ def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
         for old, new in zip(HALL.context.split("\n"), variant.context.split("\n"), strict=True):
             assert old[: label_end(old)] == new[: label_end(new)]
     again, _ = asker(lambda request: None, random_seed=seed)
-    assert asyncio.run(alter_conversation(again, HALL)) == variants
+    assert asyncio.run(writing.alter_conversation(again, HALL)) == variants
 
 
 def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> None:
@@ -234,7 +216,7 @@ def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> N
         return {"edits": [{"line": 2, "old": line, "new": line.replace("never ", "")}]}
 
     asking, asked = asker(reply, variants=7)
-    variants = asyncio.run(alter_conversation(asking, plain))
+    variants = asyncio.run(writing.alter_conversation(asking, plain))
     requests = " ".join(request.user for request in asked)
     assert "Make this alteration: Negation" in requests
     for name in ("Quanti", "Logical", "Variable Swap", "Injecting"):
@@ -259,7 +241,7 @@ def edit_problem(name: str, changes: list[tuple[int, str, str]]) -> str:
         LineEdit(line=line, old=lines[line - 1], new=lines[line - 1].replace(old, new, 1))
         for line, old, new in changes
     ]
-    problem = find_edit_problem(HALL.context, HALL.entities, name, edits)
+    problem = checks.find_edit_problem(HALL.context, HALL.entities, name, edits)
     return problem[0] if problem else ""
 
 
@@ -367,7 +349,7 @@ def test_a_question_comes_from_the_model_or_a_template_and_one_replaces_the_othe
     for number in range(32):
         of = AuthoredConversation(number, "general", SHED.triplets, SHED.entities, SHED.context)
         asking, asked = asker(lambda request: {"question": text} if text else None)
-        question = asyncio.run(ask_question(asking, of))
+        question = asyncio.run(writing.ask_question(asking, of))
         assert len(asking.dropped) == (len(asked) if fails else 0)
         assert len(asked) <= 1
         assert not fails or question != text
