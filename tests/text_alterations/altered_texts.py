@@ -27,12 +27,12 @@ SEEDS = 150  # so that every possible outcome comes out
 def apply(
     algorithm: Algorithm, text: str, entities: Entities, seed: int = 0
 ) -> AlteredConversation | None:
-    """Return what an algorithm makes of a conversation, None if it leaves the text alone."""
     return algorithm(Conversation(text, entities), random.Random(seed))
 
 
 def outcomes(algorithm: Algorithm, text: str, seeds: int = SEEDS, **lists: object) -> set[str]:
     """Return all texts that an algorithm makes of a conversation with the entities in lists."""
     entities = Entities.from_lists({"agents": [], "objects": [], "locations": [], **lists})
-    altered = (apply(algorithm, text, entities, seed) for seed in range(seeds))
-    return {conversation.text for conversation in altered if conversation}
+    conversation = Conversation(text, entities)
+    altered = (algorithm(conversation, random.Random(seed)) for seed in range(seeds))
+    return {outcome.text for outcome in altered if outcome}
