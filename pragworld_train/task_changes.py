@@ -14,8 +14,9 @@ from pragworld_tasks.evaluation.metrics import (
     Interval,
     McNemar,
     Tally,
-    bootstrap_difference_intervals,
+    bootstrap_differences,
     mcnemar,
+    percentile_interval,
 )
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies
@@ -177,7 +178,8 @@ def _other_change(task: str, before: Path, after: Path) -> TaskChange:
             elif {*first.right, *second.right} <= {0.0, 1.0}:
                 scale = 100.0
                 tests[name] = mcnemar(first.right > 0, second.right > 0)
-            (interval,) = bootstrap_difference_intervals({"": second}, {"": first}).values()
+            (drawn,) = bootstrap_differences({"": second}, {"": first}).values()
+            interval = percentile_interval(drawn)
             metrics[name] = MetricChange(
                 scale * first.share,
                 scale * second.share,

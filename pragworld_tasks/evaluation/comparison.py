@@ -10,8 +10,9 @@ from pragworld_tasks.evaluation.metrics import (
     Interval,
     McNemar,
     SignFlip,
-    bootstrap_difference_intervals,
+    bootstrap_differences,
     mcnemar,
+    percentile_interval,
     sign_flip_test,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport
@@ -50,14 +51,12 @@ class Comparison:
         cancels out.
         """
         first, second = self.first.tallies, self.second.tallies
-        intervals = bootstrap_difference_intervals(first, second)
-        return {
-            name: Difference(
-                100 * (first[name].share - second[name].share),
-                Interval(100 * interval.low, 100 * interval.high),
-            )
-            for name, interval in intervals.items()
-        }
+        differences = {}
+        for name, drawn in bootstrap_differences(first, second).items():
+            low, high = percentile_interval(drawn)
+            points = 100 * (first[name].share - second[name].share)
+            differences[name] = Difference(points, Interval(100 * low, 100 * high))
+        return differences
 
     @cached_property
     def on_documents(self) -> McNemar:

@@ -226,20 +226,6 @@ def percentile_interval(drawn: ArrayLike, level: float = LEVEL) -> Interval:
     return Interval(float(ends[0]), float(ends[1]))
 
 
-def bootstrap_difference_intervals(
-    first: Mapping[Name, Tally],
-    second: Mapping[Name, Tally],
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[Name, Interval]:
-    """Return percentile bootstrap intervals of first minus second, two runs on the same documents.
-
-    Both runs use the same draws of groups, so what makes a group hard for both cancels out.
-    """
-    drawn = bootstrap_differences(first, second, resamples, seed)
-    return {name: percentile_interval(differences) for name, differences in drawn.items()}
-
-
 def bootstrap_differences(
     first: Mapping[Name, Tally],
     second: Mapping[Name, Tally],
@@ -248,7 +234,9 @@ def bootstrap_differences(
 ) -> dict[Name, Floats]:
     """Return first minus second in each draw of groups, [resamples] for each metric.
 
-    Draws in which a metric has no documents are NaN, and all draws of fewer than two groups.
+    The two runs are on the same documents and use the same draws, so what makes a group hard for
+    both cancels out. Draws in which a metric has no documents are NaN, and all draws of fewer than
+    two groups.
     """
     right, total = _stack(first)
     right_second, _ = _stack(second)

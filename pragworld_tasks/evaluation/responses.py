@@ -6,8 +6,6 @@ hold the documents they are answers to.
 """
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,9 +120,6 @@ class LoggedSample(BaseModel):
 
     doc: dict[str, Any]
     filtered_resps: list[Any] = []
-    resps: list[Any] = []
-    filter: str = "none"
-    doc_hash: str | None = None
 
 
 class _AnswerLine(BaseModel):
@@ -234,18 +229,3 @@ def validated(kind: type[_Record], content: Any, where: Where) -> _Record:
         return kind.model_validate(content)
     except ValidationError as error:
         where.refuse(first_problem(error))
-
-
-def check_logged(where: Where, sample: LoggedSample) -> None:
-    """Refuse a sample whose document or responses were edited after lm-eval wrote them.
-
-    `documents_digest` covers texts and gold answers; lm-eval's hash covers all fields.
-    """
-    logged = json.dumps(sample.doc, indent=2, ensure_ascii=False)  # as lm-eval does
-    if sample.doc_hash not in (None, hashlib.sha256(logged.encode()).hexdigest()):
-        where.refuse(
-            "'doc' is not what lm-eval logged, by its 'doc_hash'; was it edited, or the file "
-            "written again with its keys in another order? Pass the file that lm-eval wrote"
-        )
-    if sample.filter == "none" and [[one] for one in sample.filtered_resps] != sample.resps:
-        where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")

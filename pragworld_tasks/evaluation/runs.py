@@ -10,16 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Document, Split, documents_digest
 from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.data.splits import (
-    GENERATED,
-    SPLIT_NAMES,
-    generator_settings,
-    split_documents,
-)
+from pragworld_tasks.data.splits import GENERATED, generator_settings, split_documents
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.published import (
     published_answers,
@@ -116,7 +111,7 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
     times: Counter[str] = Counter()
     runs = []
     for argument in arguments:
-        stated = next((name for name in SPLIT_NAMES if argument.startswith(f"{name}:")), None)
+        stated = next((name for name in get_args(Split) if argument.startswith(f"{name}:")), None)
         named = stated or split
         for run in _runs_of(argument.removeprefix(f"{stated}:"), named):
             on = run.split or named

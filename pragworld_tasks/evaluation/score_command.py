@@ -2,18 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.splits import OWN, SPLIT_NAMES, named_documents
+from pragworld_tasks.data.documents import Document, Split
+from pragworld_tasks.data.splits import OWN, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, json_object, write_json, write_whole
 
 if TYPE_CHECKING:
     from pragworld_tasks.evaluation.runs import NamedRun
-
-_TRACKING = "generated_entity_tracking"
 
 
 def add_score(commands: Commands) -> None:
@@ -43,7 +41,7 @@ def add_score(commands: Commands) -> None:
     )
     add(
         "--split",
-        choices=(*SPLIT_NAMES, _TRACKING, OWN),
+        choices=get_args(Split),
         help="the split that the responses are to; default: the one that lm-eval's samples name",
     )
     add(
@@ -87,7 +85,7 @@ def _score(options: argparse.Namespace) -> None:
     if len(others) > 1:
         names = ", ".join(run.name for run in others)
         raise InputError(f"--against names {len(others)} runs ({names}); name one")
-    documents = _documents(split, options, [*runs, *others])
+    documents = _scored_documents(split, options, [*runs, *others])
     reports = {run.name: run.score(documents) for run in runs}
     against = [(run.name, run.score(documents)) for run in others]
     if options.json:
@@ -103,7 +101,9 @@ def _score(options: argparse.Namespace) -> None:
         print("\n".join([report.to_text(), *compared]))
 
 
-def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> list[Document]:
+def _scored_documents(
+    split: str, options: argparse.Namespace, runs: "list[NamedRun]"
+) -> list[Document]:
     """Return the documents that the runs are on."""
     from pragworld_tasks.data.document_files import read_documents
 
@@ -111,7 +111,7 @@ def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") 
         raise InputError(f"--documents: not for the split {split}; leave one of them out")
     if options.documents:
         return read_documents(options.documents)
-    if options.metadata and split in (_TRACKING, OWN):
+    if options.metadata and split in ("generated_entity_tracking", OWN):
         raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
     if options.metadata:
         return named_documents(split, json_object(options.metadata, "--metadata"))[0]

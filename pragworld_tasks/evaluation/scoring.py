@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
@@ -41,6 +41,7 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import (
     format_interval,
     format_percent,
@@ -51,8 +52,6 @@ from pragworld_tasks.text import (
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-Value = TypeVar("Value")
 
 # A number of percent, which JSON has as null where it is NaN.
 Percent = Annotated[
@@ -67,6 +66,19 @@ _GOLD: tuple[Answer, ...] = ("yes", "no")
 _OF_VARIANTS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
 _OF_READINGS = {"robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc"}
 _OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
+
+
+class MetricText(NamedTuple):
+    """The label in the head of a metric's column, and what the metric is the share of."""
+
+    label: str
+    meaning: str
+
+
+METRIC_TEXTS = {
+    name: MetricText(**texts)
+    for name, texts in read_package_toml(__package__, "metric_texts.toml").items()
+}
 
 
 class Share(BaseModel):
@@ -170,7 +182,10 @@ class ScoreReport:
 
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
-        """Accuracy by name of the breakdown, class, and gold answer (paper, Tables 5, 6 and 8)."""
+        """Accuracy by name of the breakdown, class, and gold answer.
+
+        They are `alteration` (paper, Table 5), `length` (Table 6) and `question type` (Table 8).
+        """
         run, counted = self.run, {}
         for breakdown, (classify, names) in BREAKDOWNS.items():
             if breakdown == "alteration" and not self.has_alterations:
@@ -191,19 +206,6 @@ class ScoreReport:
         if name in self.metrics:
             return self.metrics[name].percent
         raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
-
-    def interval(self, metric: str) -> Interval:
-        """Return the 95 % interval of a metric, in percent."""
-        return _named(self.metrics, metric, "metric").interval
-
-    def by(self, breakdown: str) -> dict[str, dict[Answer, Share]]:
-        """Return accuracy by class and gold answer.
-
-        Args:
-            breakdown: `alteration` (paper, Table 5), `length` (Table 6) or `question type`
-                (Table 8).
-        """
-        return _named(self.breakdowns, breakdown, "breakdown")
 
     def to_frame(self) -> "DataFrame":
         """Return the metrics as a data frame, one in each row."""
@@ -343,12 +345,6 @@ def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
         | (_OF_BASES if has_bases else set())
     )
     return {name: counted for name, counted in tallies(run).items() if name in shown}
-
-
-def _named(mapping: Mapping[str, Value], name: str, what: str) -> Value:
-    if name not in mapping:
-        raise InputError(f"{what} {name!r} does not exist; choose from {', '.join(mapping)}")
-    return mapping[name]
 
 
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:

@@ -18,7 +18,6 @@ from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
-    check_logged,
     read_predictions,
     validated,
 )
@@ -46,6 +45,8 @@ class _Sample(LoggedSample):
 
     model_config = ConfigDict(extra="allow")
 
+    resps: list[Any]
+    filter: str
     target: str
     arguments: dict[str, _Request]
 
@@ -106,13 +107,16 @@ def _check_samples(record: RunRecord, documents: Sequence[Document], path: Path)
     around: set[tuple[str, str]] = set()
     for where, content in read_json_lines(path):
         sample = validated(_Sample, content, where)
-        check_logged(where, sample)
         document = logged_documents[sample.doc["row"]]
         if sample.doc != document:
             where.refuse(f"'doc' is not the document of row {document['row']} of the task")
         if (sample.target, sample.filter) != (document["answer"], "none"):
             where.refuse("'target' is not the gold answer, or 'filter' is not none")
         results = sample.filtered_resps
+        if [[result] for result in results] != sample.resps:
+            where.refuse(
+                "'filtered_resps' are not the responses in 'resps', though nothing filters"
+            )
         if choices:  # lm-eval logs likelihoods as text
             results = [(float(likelihood), is_greedy) for likelihood, is_greedy in results]
         items = json.loads(json.dumps(task["process_results"](document, results)))

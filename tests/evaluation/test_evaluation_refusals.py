@@ -148,8 +148,6 @@ TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2
         ),
         (lambda: score(MANUAL, published_answers("gpt-3.5-turbo")), "500 responses for 10"),
         (lambda: score(MANUAL, reading_answers("1")), "500 responses for 10 documents"),
-        (lambda: score(DOCUMENTS, GOLD).interval("as"), "metric 'as' does not exist; choose from"),
-        (lambda: score(DOCUMENTS, GOLD).by("row"), "breakdown 'row' does not exist; choose from"),
         (lambda: analyze_items({}), "there are no runs; pass one or more"),
         (
             lambda: compare_scores(score(DOCUMENTS, GOLD), score(DOCUMENTS[:9], GOLD[:9])),

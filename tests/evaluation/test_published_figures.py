@@ -58,7 +58,8 @@ def cells(shares: Mapping[Any, Share]) -> dict[str, tuple[int, int, float]]:
 
 def by_gold(report: ScoreReport, breakdown: str) -> dict[str, tuple[tuple[int, int, float], ...]]:
     return {
-        name: tuple(cells({**shares}).values()) for name, shares in report.by(breakdown).items()
+        name: tuple(cells({**shares}).values())
+        for name, shares in report.breakdowns[breakdown].items()
     }
 
 

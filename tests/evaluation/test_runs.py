@@ -8,22 +8,15 @@ from typing import Any
 
 import pytest
 from command_runs import refused
-from lm_eval.utils import hash_string
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.evaluation.responses import (
-    LoggedSample,
-    check_logged,
-    read_predictions,
-    validated,
-)
+from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
-from pragworld_tasks.files import read_json_lines
 
 SETTINGS = json.dumps({"groups": 4, "seed": 3})
 DOCUMENTS = generate_documents(groups=4, seed=3)
@@ -63,13 +56,7 @@ def write_samples(path: Path, documents: list[Document], answers: list[str]) -> 
     """Samples as lm-eval writes them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
-        {
-            "doc": record,
-            "resps": [[answer]],
-            "filtered_resps": [answer],
-            "filter": "none",
-            "doc_hash": hash_string(json.dumps(record, indent=2, ensure_ascii=False)),
-        }
+        {"doc": record, "filtered_resps": [answer]}
         for record, answer in zip(to_records(documents), answers, strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -149,23 +136,6 @@ def test_samples_of_some_whole_groups_are_scored(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "a.jsonl", DOCUMENTS, GOLD)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
     assert score(some, read_predictions(path, some)).acc == 100
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "line"),
-    [
-        ("doc", {"group": 9}, "'doc' is not what lm-eval logged, by its 'doc_hash'"),
-        ("filtered_resps", ["maybe"], "'filtered_resps' are not the responses in 'resps'"),
-    ],
-)
-def test_edited_samples_are_noticed(folder: Path, part: str, value: Any, line: str) -> None:
-    (path,) = folder.rglob("samples_*.jsonl")
-    for where, record in read_json_lines(path):
-        sample = validated(LoggedSample, record, where)
-        check_logged(where, sample)
-        changed = {**getattr(sample, part), **value} if part == "doc" else value
-        with pytest.raises(ValueError, match=line):
-            check_logged(where, sample.model_copy(update={part: changed}))
 
 
 # Records ------------------------------------------------------------------------------------------

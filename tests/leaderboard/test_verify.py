@@ -164,6 +164,7 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
         (1, put("doc", "answer", value=OTHER[DOCUMENTS[1].answer]), "'doc' is not the document of row 1"),
         ("record", put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
         ("record", put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
+        (1, put("resps", value=[["hm"]]), "row 1 .*'filtered_resps' are not the responses in 'resps'"),
         # Documents.
         (1, put("doc", "question", value="Is it?"), "are to other contexts and questions"),
         (1, put("doc", "group", value=77), "'doc' is not the document of row 1"),

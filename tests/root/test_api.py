@@ -43,7 +43,7 @@ def test_the_frame_has_a_row_for_each_metric(manual: list[pt.Document]) -> None:
     assert list(frame.index) == list(result.metrics)
     assert frame.loc["acc", "percent"] == result.acc == 100
     assert frame.loc["unreadable", "right"] == 0
-    assert tuple(frame.loc["robust_acc", ["low", "high"]]) == result.interval("robust_acc")
+    assert tuple(frame.loc["robust_acc", ["low", "high"]]) == result.metrics["robust_acc"].interval
 
 
 def test_generated_documents_need_no_settings_object() -> None:
