@@ -44,7 +44,7 @@ class Evaluation:
     def samples(self, task: str) -> list[dict[str, Any]]:
         """A task's samples, in the order of the documents."""
         lines = self.samples_file(task).read_text().splitlines()
-        return sorted((json.loads(line) for line in lines), key=lambda sample: sample["doc_id"])
+        return sorted(map(read_strictly, lines), key=lambda sample: sample["doc_id"])
 
 
 def read_strictly(text: str) -> Any:

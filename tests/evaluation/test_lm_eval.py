@@ -7,11 +7,7 @@ import pytest
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import SAMPLES
 
-from pragworld_tasks.data.prompts import (
-    conventions_prompt,
-    evaluation_prompt,
-    label_prompt,
-)
+from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.link import task_files
 
@@ -27,13 +23,11 @@ def all_groups(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Evaluation:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_gives_the_figures_of_its_samples(all_groups: Evaluation, task: str) -> None:
+def test_every_task_puts_its_prompt_and_gives_the_figures_of_its_samples(
+    all_groups: Evaluation, task: str
+) -> None:
     assert all_groups.returncode == 0, all_groups.log
     assert_table_is_score(all_groups, task, SAMPLES)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_prompts_reach_the_model_as_they_are(all_groups: Evaluation, task: str) -> None:
     prompt = evaluation_prompt if task in PAPER[:2] else label_prompt
     for document, sample in zip(documents_of(task, SAMPLES), all_groups.samples(task), strict=True):
         context, request = sample["arguments"]["gen_args_0"].values()
@@ -41,13 +35,8 @@ def test_prompts_reach_the_model_as_they_are(all_groups: Evaluation, task: str) 
         if task.endswith("_mc"):
             assert request == " yes"
         else:
-            greedy = {
-                "do_sample": False,
-                "temperature": 0.0,
-                "max_gen_toks": 200,
-                "until": ["</s>"],
-            }
-            assert request == greedy
+            greedy = {"do_sample": False, "temperature": 0.0}
+            assert request == {**greedy, "max_gen_toks": 200, "until": ["</s>"]}
 
 
 def test_groups_average_over_splits(all_groups: Evaluation) -> None:
@@ -62,22 +51,20 @@ def test_groups_average_over_splits(all_groups: Evaluation) -> None:
 
 
 def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
-    tasks = (
-        "pragworld_manual,pragworld_manual_conventions,pragworld_manual_label,pragworld_manual_mc"
-    )
+    prompts = {
+        "pragworld_manual": evaluation_prompt,
+        "pragworld_manual_conventions": conventions_prompt,
+        "pragworld_manual_label": label_prompt,
+        "pragworld_manual_mc": label_prompt,
+    }
     evaluation = lm_eval(
-        *model_arguments, "--tasks", tasks, "--apply_chat_template", "--log_samples"
+        *model_arguments, "--tasks", ",".join(prompts), "--apply_chat_template", "--log_samples"
     )
     assert evaluation.returncode == 0, evaluation.log
     document = documents_of("pragworld_manual", SAMPLES)[0]
     content = {"context": document.context, "question": document.question}
-    prompts = {
-        "pragworld_manual": evaluation_prompt,
-        "pragworld_manual_conventions": conventions_prompt,
-    }
-    for task in tasks.split(","):
+    for task, prompt in prompts.items():
         assert_table_is_score(evaluation, task, SAMPLES)
-        prompt = prompts.get(task, label_prompt)
         sent = evaluation.samples(task)[0]["arguments"]["gen_args_0"]
         assert sent["arg_0"] == f"<s><|user|>{prompt(content)}<|end|><|assistant|>"
     assert sent["arg_1"] == "yes"  # behind a chat template, without the space

@@ -8,16 +8,13 @@ from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Answer, Document
-from pragworld_tasks.data.prompts import (
-    conventions_prompt,
-    evaluation_prompt,
-    label_prompt,
-)
+from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
+from pragworld_tasks.evaluation.responses import read_responses
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
@@ -30,8 +27,8 @@ PROMPTS = {
     "pragworld_generated_label": label_prompt,
     "pragworld_generated_mc": label_prompt,
 }
-TASKS = tuple(PROMPTS)
 TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_tracking_mc")
+TASKS = (*PROMPTS, *TRACKING)
 
 
 @pytest.fixture(scope="module")
@@ -46,26 +43,16 @@ def fresh(lm_eval: LmEval) -> Evaluation:
 
 def evaluated_documents(evaluation: Evaluation, task: str) -> list[Document]:
     """Return the documents in lm-eval's samples."""
-    names = Document.__dataclass_fields__
-    return [
-        Document(**{name: sample["doc"][name] for name in names})
-        for sample in evaluation.samples(task)
-    ]
+    documents = read_responses(evaluation.samples_file(task)).logged
+    assert documents
+    return documents
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_metadata_reaches_the_generator(fresh: Evaluation, task: str) -> None:
+def test_metadata_and_prompts_of_the_paper_reach_the_model(fresh: Evaluation, task: str) -> None:
     assert fresh.returncode == 0, fresh.log
-    assert evaluated_documents(fresh, task) == list(documents(generate(SETTINGS)))
-
-
-@pytest.mark.parametrize("task", TRACKING)
-def test_metadata_reaches_generated_entity_tracking(fresh: Evaluation, task: str) -> None:
-    assert evaluated_documents(fresh, task) == list(tracking_documents(SETTINGS))
-
-
-@pytest.mark.parametrize("task", [*TASKS, *TRACKING])
-def test_the_prompts_are_those_of_the_paper(fresh: Evaluation, task: str) -> None:
+    expected = tracking_documents(SETTINGS) if task in TRACKING else documents(generate(SETTINGS))
+    assert evaluated_documents(fresh, task) == list(expected)
     prompt = PROMPTS.get(task, label_prompt)
     for sample in fresh.samples(task):
         assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
@@ -85,9 +72,10 @@ def answers(evaluation: Evaluation, task: str) -> list[Answer | None]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_table_follows_from_the_answers(fresh: Evaluation, task: str) -> None:
-    run = to_run(evaluated_documents(fresh, task), answers(fresh, task))
+    of_task = evaluated_documents(fresh, task)
+    run = to_run(of_task, answers(fresh, task))
     shown = fresh.metrics(task)
-    for name, tally in shown_tallies(run, "generated").items():
+    for name, tally in shown_tallies(run, of_task[0].split).items():
         value = "N/A" if math.isnan(tally.share) else pytest.approx(tally.share)
         assert shown[name] == value, name
 
@@ -110,7 +98,7 @@ def test_perplexity_is_no_run_of_answers(fresh: Evaluation) -> None:
     with pytest.raises(InputError, match="or measures perplexity"):
         find_runs([str(samples)], None)
     tasks = {run.name.partition("/")[2] for run in find_runs([str(samples.parent)], "generated")}
-    assert tasks == {*TASKS}
+    assert tasks == {*PROMPTS}
 
 
 def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:

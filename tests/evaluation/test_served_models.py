@@ -1,4 +1,4 @@
-"""The vLLM examples, against a server of several processes that is called and answers as vLLM."""
+"""The vLLM examples, against a server that is called and answers as vLLM."""
 
 import json
 import os
@@ -30,7 +30,7 @@ CONCURRENT = 8
 class Study:
     """Runs of the examples, in a folder of their own, with a server that can be killed."""
 
-    def __init__(self, model: Path, folder: Path, copies: int, concurrent: int) -> None:
+    def __init__(self, model: Path, folder: Path, concurrent: int) -> None:
         self.answers = folder / "out" / "answers"
         self.model = str(model)
         self._results = folder / "out" / "results"
@@ -45,7 +45,7 @@ class Study:
         self._environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(folder), str(programs()), os.environ["PATH"]]),
-            **{"COPIES": str(copies), "GPUS": "2"},
+            **{"COPIES": "3", "GPUS": "2"},
             **{"OUT": str(folder / "out"), "SERVER": self.server, "CONCURRENT": str(concurrent)},
             **{"WRITTEN": LABEL, "LIKELIHOODS": LIKELIER, "TASKS": QUESTION},
             "LOG": str(self._requests),
@@ -73,13 +73,12 @@ class Study:
             process.wait()
 
     def kill_server(self) -> None:
-        """Kill the first of the server's processes, whose end ends the others."""
-        os.kill(json.loads(self._requests.read_text().split("\n")[0]), signal.SIGKILL)
+        """Kill the server, which need not be the process that was started."""
+        os.kill(self.logged()[0]["process"], signal.SIGKILL)
 
-    def requests(self) -> list[dict[str, Any]]:
-        """Return the requests to the server that was started last."""
-        lines = self._requests.read_text().splitlines() if self._requests.exists() else []
-        return [json.loads(line) for line in lines[1:]]
+    def logged(self) -> list[dict[str, Any]]:
+        """Return the options of the server that was started last, and the requests to it."""
+        return [json.loads(line) for line in self._requests.read_text().splitlines()]
 
     def run(self, script: str, *arguments: str) -> None:
         """Run one of the examples to its end."""
@@ -92,7 +91,7 @@ class Study:
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with self.serve():
             process = self.start(script, *arguments, **pipes)
-            while len(self.requests()) < after:
+            while self._requests.read_text().count("\n") <= after:
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.01)
             self.kill_server()
@@ -138,8 +137,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def single(
     model: Path, collected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Study:
-    """A study with one copy of the model, and one request at a time."""
-    study = Study(model, tmp_path_factory.mktemp("single"), copies=1, concurrent=1)
+    """A study with one request at a time."""
+    study = Study(model, tmp_path_factory.mktemp("single"), concurrent=1)
     with study.serve():
         study.run("evaluate.sh", *GENERATED)
         study.run("collect.sh", *collected)
@@ -148,21 +147,21 @@ def single(
 
 @pytest.fixture
 def several(model: Path, tmp_path: Path) -> Study:
-    """A study with two copies of the model, and several requests at a time."""
-    return Study(model, tmp_path, copies=2, concurrent=CONCURRENT)
+    """A study with several requests at a time."""
+    return Study(model, tmp_path, concurrent=CONCURRENT)
 
 
 def test_an_evaluation_that_lost_its_server_ends_like_one_without_concurrency(
     several: Study, single: Study
 ) -> None:
     several.lose_server(DOCUMENTS // 2, "evaluate.sh", *GENERATED)
-    answered = len(several.requests())
+    _, *answered = several.logged()
     with several.serve():
         several.run("evaluate.sh", *GENERATED)
-    requests = several.requests()
-    assert {request["copy"] for request in requests} == {0, 1}
+    options, *requests = several.logged()
+    assert (options["data_parallel_size"], options["tensor_parallel_size"]) == (3, 2)
     # Each document has one request of the first task, and two of the second.
-    assert len(requests) <= 3 * DOCUMENTS - answered + CONCURRENT
+    assert len(requests) <= 3 * DOCUMENTS - len(answered) + CONCURRENT
     assert {(request["temperature"], request["seed"]) for request in requests} == {(0, 1234)}
     for task in (LABEL, LIKELIER):
         assert several.metrics(task) == single.metrics(task)
@@ -182,7 +181,7 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
     assert 0 < kept < 3
     with several.serve():
         several.run("collect.sh", *collected)
-    assert len(several.requests()) == (3 - kept) * 50
+    assert len(several.logged()) == 1 + (3 - kept) * 50
     (found,), (expected,) = (study.answers.rglob("samples_*") for study in (several, single))
     assert found.read_bytes() == expected.read_bytes()
     lines = [json.loads(line) for line in found.read_text().splitlines()]
@@ -206,7 +205,6 @@ def test_a_served_base_model_has_the_samples_of_the_same_model_in_the_process(
     address = f"model={single.model},base_url={single.server}/v1/completions,num_concurrent=8"
     tokens = "tokenizer_backend=huggingface,add_bos_token=True"
     with single.serve():
-        single.run("collect.sh", "--help")  # waits for the server
         served = _evaluate(lm_eval, "local-completions", f"{address},{tokens}")
     _assert_equal_samples(served, _evaluate(lm_eval, "hf", f"pretrained={single.model}"))
 
