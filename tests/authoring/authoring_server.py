@@ -39,13 +39,9 @@ hardly here high indeed just late later long maybe more much near never now ofte
 perhaps quickly quite rarely rather really seldom simply slowly so sometimes soon still then there
 today together tomorrow tonight too twice usually very well yesterday yet
 """
-SHARES = {
-    "wrong": "labels that are wrong",
-    "malformed": "replies that are not the JSON that was asked for",
-    "invented": "replies with an entity, or a quotation, that does not occur",
-    "busy": "requests that are answered with 429",
-    "drop": "requests whose connection breaks",
-}
+# Shares of labels that are wrong, of replies that are not the JSON that was asked for or have an
+# entity or a quotation that does not occur, and of requests that get status 429 or no response.
+SHARES = ("wrong", "malformed", "invented", "busy", "drop")
 
 
 def truth(context: str, question: str) -> str:
@@ -205,8 +201,8 @@ def _content(body: Body) -> tuple[str, str]:
 def main() -> None:
     """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, what in SHARES.items():
-        parser.add_argument(f"--{name}", type=float, default=0.0, help=f"share of {what}")
+    for name in SHARES:
+        parser.add_argument(f"--{name}", type=float, default=0.0)
     Server(**vars(parser.parse_args())).run()
 
 

@@ -151,19 +151,17 @@ def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
     tmp_path: Path,
 ) -> None:
     path, out = tmp_path / "documents.jsonl", tmp_path / "checked"
-    question = "Are they in the hall?"
-    original, changed = (f"Ann: Where are they?\nBen: In the {room}." for room in ("hall", "attic"))
-    others = [f"Ann: Where are the {things}?\nBen: In the hall." for things in ("figs", "plums")]
     # The label of the first one is wrong, and a variant comes before its original.
     lines: list[dict[str, Any]] = [
-        {"context": others[0], "group": 25},
-        {"context": changed, "group": 17, "alteration": "Variable Substitution"},
-        {"context": original, "group": 17},
-        {"context": others[1]},
+        {"context": "Ann: Where are the figs?\nBen: In the hall.", "group": 25},
+        {"context": "Ben: In the attic.", "group": 17, "alteration": "Variable Substitution"},
+        {"context": "Ben: In the hall.", "group": 17},
+        {"context": "Ann: Where are the plums?\nBen: In the hall."},
     ]
     for row, line in enumerate(lines):
-        is_yes = (truth(line["context"], question) == "yes") == (row > 0)
-        line.update(question=question, answer="yes" if is_yes else "no")
+        line["question"] = "Are they in the hall?"
+        is_yes = (truth(line["context"], line["question"]) == "yes") == (row > 0)
+        line["answer"] = "yes" if is_yes else "no"
     path.write_text("\n".join(map(json.dumps, lines)))
     with Server().running() as server:
         places = ("--documents", str(path), "--base-url", server.url, "--out", str(out))

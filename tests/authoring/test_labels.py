@@ -21,7 +21,7 @@ from pragworld_tasks.authoring.labels import LabelledDocument, settled_documents
 from pragworld_tasks.authoring.pipeline import unvoted
 from pragworld_tasks.authoring.shortcuts import check_shortcuts
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
+from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
@@ -34,17 +34,11 @@ def votes_of(answers: Answers) -> tuple[Vote, ...]:
     return tuple(Vote(model="m", answer=answer) for answer in answers)
 
 
-def voted(answers: Answers, given: Answer | None = None, **place: int) -> VotedDocument:
-    """A document with votes."""
-    document: dict[str, Any] = {
-        "conversation": 0,
-        "variant": 0,
-        **place,
-        "alteration": None,
-        "question": "Here?",
-    }
-    text = f"Ann: Hi.\nBen: Hello {place}."
-    return VotedDocument(**document, context=text, given=given, votes=votes_of(answers))
+def label_of(answers: Answers) -> labels.Label:
+    """The label of a document with votes."""
+    texts: dict[str, Any] = {"context": "Ann: Hi.", "question": "Here?", "alteration": None}
+    document = VotedDocument(conversation=0, variant=0, **texts, votes=votes_of(answers))
+    return labels.panel_label(document)
 
 
 def chances(
@@ -62,7 +56,7 @@ def chances(
         for errs in wrongs:
             weight *= ERROR if errs else 1 - ERROR
         votes = [truths[(truth == "no") != errs] for errs in wrongs]
-        answer = labels.panel_label(voted([*votes, *others(votes)])).answer
+        answer = label_of([*votes, *others(votes)]).answer
         right += weight * (answer == truth)
         wrong += weight * (answer not in (truth, None))
     return right / (right + wrong), 1 - right - wrong
@@ -125,7 +119,7 @@ def test_labels_hold_with_a_useless_member(
     ],
 )
 def test_what_votes_settle(answers: list[Any], settled: tuple[Any, ...]) -> None:
-    assert labels.panel_label(voted(answers)) == (*settled, "")
+    assert label_of(answers) == (*settled, "")
 
 
 CONTEXT = (

@@ -215,8 +215,20 @@ def test_the_panel_is_hidden_until_the_reviewer_decides(page: Any) -> None:
     assert _shown(page, "status") == "The panel proposes nothing: its votes have no majority."
 
 
-def test_decisions_and_notes_outlive_the_page_and_are_kept_by_name(page: Any) -> None:
+def test_a_name_is_asked_for_and_decisions_and_notes_are_kept_by_name(
+    page: Any, folder: Path
+) -> None:
     note, name = page.locator("[name=note]"), page.locator("[name=reviewer]")
+    for key in ("y", "r", "s"):
+        _type(page, "Escape")
+        assert _place(page) == (0, 1)
+        _type(page, key)
+        assert _shown(page, "status").startswith("Write your name first")
+        page.locator("[data-status]").evaluate("status => { status.textContent = ''; }")
+    _type(page, "Escape", "m")
+    page.keyboard.type("odd")
+    _reload(page)  # the note waits for a name
+    name.focus()
     _sign(page, "Ann")
     _type(page, "y", "j", "m")
     page.keyboard.type("look again")
@@ -227,21 +239,6 @@ def test_decisions_and_notes_outlive_the_page_and_are_kept_by_name(page: Any) ->
         name.press("Enter")
         assert note.input_value() == ("look again" if decided else "")
         assert _shown(page, "progress") == f"document 2 of 4, {decided} decided"
-
-
-def test_a_name_is_asked_for_and_notes_wait_for_it(page: Any, folder: Path) -> None:
-    for key in ("y", "r", "s"):
-        _type(page, "Escape")
-        assert _place(page) == (0, 1)
-        _type(page, key)
-        assert _shown(page, "status").startswith("Write your name first")
-        page.locator("[data-status]").evaluate("status => { status.textContent = ''; }")
-    _type(page, "Escape", "m")
-    page.keyboard.type("odd")
-    _reload(page)
-    page.locator("[name=reviewer]").focus()
-    _sign(page, "Ann")
-    _type(page, "y")
     (decision,) = _decided(_saved(page, folder)).values()
     assert (decision.decision, decision.note) == ("yes", "odd")
 
@@ -321,10 +318,8 @@ def test_the_last_decision_about_a_document_counts(
         path = tmp_path / "decisions.json"
         path.write_text(json.dumps({"version": 1, "reviewer": reviewer, "decisions": decisions}))
         main(["review", str(folder), "--apply", str(path)])
-        return {
-            digests.index(digest): (decision.decision, decision.reviewer)
-            for digest, decision in read_decisions(folder).items()
-        }
+        made = read_decisions(folder).values()
+        return {digests.index(each.digest): (each.decision, each.reviewer) for each in made}
 
     apply("Ann", yes=1, reject=3)
     of_both = {3: ("reject", "Ann"), 4: ("undetermined", "Ben B.")}
@@ -334,7 +329,6 @@ def test_the_last_decision_about_a_document_counts(
     main(["review", str(folder)])  # makes the same files of the same votes and decisions
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
     assert "1 were rejected in review. Reviewers decided about 3." in files["report.md"].decode()
-    capsys.readouterr()
     _write_run(folder, _documents()[:2])  # `author` wrote others in the place of the rest
     main(["review", str(folder)])
     assert "2 decisions about documents that are not in it" in capsys.readouterr().out
