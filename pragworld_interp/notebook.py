@@ -253,6 +253,7 @@ def _prepared(
     batch_tokens: int | None,
 ) -> Iterator[Sweep]:
     """Prepare a sweep within a `with` statement, after which the model is as it was."""
+    model = getattr(model, "_orig_mod", model)  # of torch.compile
     listed: Sequence[Document]
     listed = to_items("documents", () if documents is None else documents, Document)
     if bool(listed) == bool(own):

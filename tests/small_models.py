@@ -82,6 +82,38 @@ _UNUSUAL: dict[str, dict[str, Any]] = {
         "linear_key_head_dim": 8,
         "linear_value_head_dim": 8,
     },
+    # Blocks return a second value, which nothing reads.
+    "bamba": {
+        "mamba_n_heads": 4,
+        "mamba_d_head": 16,
+        "mamba_d_state": 8,
+        "attn_layer_indices": [1],
+    },
+    "glm_moe_dsa": {
+        "num_key_value_heads": 4,
+        "head_dim": 4,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 8,
+        "qk_rope_head_dim": 4,
+        "qk_nope_head_dim": 4,
+        "v_head_dim": 8,
+        "index_n_heads": 2,
+        "index_head_dim": 8,
+        "index_topk": 64,
+        "first_k_dense_replace": 1,
+    },
+    "xlstm": {"num_heads": 4, "embedding_dim": 32, "num_blocks": 3, "qk_dim_factor": 0.5},
+    # Experts within attention, and views of keys that have to be contiguous.
+    "jetmoe": {
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "kv_channels": 8,
+        "num_layers": 3,
+    },
+    "gpt_neox_japanese": {"intermediate_multiple_size": 2},
 }
 UNUSUAL = tuple(_UNUSUAL)
 
@@ -102,7 +134,8 @@ def small_model(architecture: str, seed: int = 0) -> Any:
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim == 1:  # norms and biases that do nothing would hide mistakes
+            # Norms, biases and matrices that do nothing would hide mistakes.
+            if parameter.ndim == 1 or not parameter.any():
                 parameter.add_(0.1 * torch.randn_like(parameter))
     return model
 

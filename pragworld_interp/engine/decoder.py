@@ -21,6 +21,7 @@ from pragworld_interp.prompts.labels import label_tokens
 from pragworld_tasks.errors import InputError
 
 OLDEST_TRANSFORMERS = "5.13.0"  # as in pyproject.toml
+_TOKENS = 6  # that a model is tried on, two rows of three
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Block:
         module: The layer.
         attention, mlp: The modules whose outputs are added to the residuals.
         heads: The heads of the attention; None if it has none that can be told apart.
-        in_tuple: Whether the layer returns the residuals in a tuple.
+        returned: How many things the layer returns in a tuple; 0 for the residuals alone.
         folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
         head_bias: Whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT).
         adds_in_place: Whether it adds something to the output of the MLP in place (Falcon).
@@ -60,14 +61,14 @@ class Block:
     attention: nn.Module
     mlp: nn.Module
     heads: Heads | None
-    in_tuple: bool
+    returned: int
     folded: bool
     head_bias: bool
     adds_in_place: bool
 
     def as_returned(self, hidden: Tensor) -> Any:
         """Return residuals in the form in which the block returns them."""
-        return (hidden,) if self.in_tuple else hidden
+        return (hidden, *[None] * (self.returned - 1)) if self.returned else hidden
 
 
 @dataclass(frozen=True)
@@ -214,8 +215,8 @@ class _Call:
     folded: bool  # whether it received something for each row and head, in one dimension
     head_bias: bool  # whether it received something for each head, in the place of rows
     order: int  # how many modules were called before
-    in_tuple: bool = False  # whether it returned a tuple
-    has_state: bool = False  # whether it returned more than residuals and attention weights
+    times: int = 1  # that it was called
+    returned: int = 0  # how many things it returned in a tuple
     output: Tensor | None = None
     copy: Tensor | None = None  # of the output, as it was returned
 
@@ -280,7 +281,12 @@ def _find_parts(
     block: nn.Module, calls: dict[nn.Module, _Call], heads: int | None, name: str
 ) -> Block:
     """Find the attention and the MLP of a block. Norms have no matrices."""
-    if calls[block].has_state:
+    if calls[block].times > 1:
+        raise InputError(
+            f"{name}: it is called {calls[block].times} times in a pass; this architecture cannot "
+            "be swept"
+        )
+    if calls[block].returned > 2:  # more than residuals and attention weights
         raise InputError(f"{name}: it returns a state; this architecture cannot be swept")
     parts = [
         part
@@ -309,7 +315,7 @@ def _find_parts(
         attention,
         mlp,
         found_heads,
-        in_tuple=call.in_tuple,
+        returned=call.returned,
         folded=call.folded,
         head_bias=call.head_bias,
         adds_in_place=calls[mlp].changed_later,
@@ -317,15 +323,18 @@ def _find_parts(
 
 
 def _find_heads(projection: nn.Module, calls: dict[nn.Module, _Call], count: int) -> Heads | None:
-    """Return the heads whose outputs go into a projection; None if their widths differ."""
-    columns = calls[projection].first.shape[-1]
+    """Return the heads whose outputs go into a projection; None if they don't go there alike."""
+    received = calls[projection].first
+    columns = received.shape[-1]
+    if received.numel() != _TOKENS * columns:  # experts, each of which gets some tokens
+        return None
     return Heads(projection, count, columns // count) if columns % count == 0 else None
 
 
 def _head_count(model: Any, layer: int) -> int | None:
     """Return the heads of a layer as the model's configuration tells them."""
     config = model.config.get_text_config()
-    kinds = getattr(config, "layer_types", None) or ()
+    kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
     if layer < len(kinds) and ("attention" not in kinds[layer] or "linear" in kinds[layer]):
         return None
     count = getattr(config, "num_attention_heads", None)
@@ -387,7 +396,9 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
 
     def record(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if tensors and module not in calls:
+        if module in calls:
+            calls[module].times += 1
+        elif tensors:
             shape = tensors[0].shape
             adds_residual = len(shape) == 3 and any(other.shape == shape for other in tensors[1:])
             biases = [_rows_of_bias(tensor) for tensor in tensors]
@@ -403,8 +414,7 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
     def record_output(module: nn.Module, _: Any, output: Any) -> None:
         if module in calls:
             call = calls[module]
-            call.in_tuple = isinstance(output, tuple | list)
-            call.has_state = call.in_tuple and len(output) > 2
+            call.returned = len(output) if isinstance(output, tuple | list) else 0
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
                 call.output, call.copy = first, first.clone()
 

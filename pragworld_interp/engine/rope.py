@@ -30,8 +30,8 @@ def rope_limit(model: Any) -> int | None:
 def longest_prompt(model: nn.Module) -> int | None:
     """Return how many tokens a model supports; None if its config does not say."""
     config = model.config.get_text_config()  # type: ignore[operator, union-attr]
-    # Most configs map names of their own to the first one, but MPT's does not.
-    names = ("max_position_embeddings", "max_seq_len")
+    # Most configs map names of their own to the first one.
+    names = ("max_position_embeddings", "max_seq_len", "max_seq_length", "n_positions", "n_ctx")
     most: int | None = next(filter(None, (getattr(config, name, None) for name in names)), None)
     scales = [
         parameters.get("factor", 1.0)

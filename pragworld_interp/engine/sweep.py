@@ -198,7 +198,7 @@ class LiveBlock:
         if parts is None:
             return lambda _: value
         if len(parts) == 1:
-            return lambda _: parts
+            return partial(_expanded, parts)
         each = len(parts) // len(owner)
         if times > 1:
             parts = parts.repeat(times, *[1] * (parts.ndim - 1))
@@ -238,6 +238,11 @@ def _taken(taker: Callable[[slice], Any], turns: slice) -> Any:
     return taker(turns)
 
 
+def _expanded(part: Tensor, turns: slice) -> Tensor:
+    """Return the one row for all turns, for models that demand a mask of each."""
+    return part.expand(turns.stop - turns.start, *part.shape[1:])
+
+
 def _of_turns(parts: Tensor, each: int, turns: slice) -> Tensor:
     """Return the rows of some turns, `each` of them for a turn; the same object for all turns."""
     rows = slice(turns.start * each, turns.stop * each)
@@ -275,10 +280,9 @@ class _PrefixKeys:
         self._room: list[Tensor] = []
         for kept in (plain.keys, plain.values):
             assert isinstance(kept, Tensor)
-            # A layer's own keys have their heads behind their positions, too.
-            room = kept.new_empty(times, turns, length, kept.shape[1], kept.shape[3])
-            room[:, :, : self._start] = kept[rows, :, prefixes]
-            self._room.append(room.flatten(0, 1).transpose(1, 2))
+            room = kept.new_empty(times, turns, kept.shape[1], length, kept.shape[3])
+            room[..., : self._start, :] = kept[rows, :, prefixes].transpose(1, 2)
+            self._room.append(room.flatten(0, 1))
 
     def of_turns(self, turns: slice) -> Cache:
         """Return a cache for some turns."""

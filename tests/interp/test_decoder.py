@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from places import ROOT
-from small_models import ARCHITECTURES, LabelsOnly, small_model
+from small_models import _COMMON, ARCHITECTURES, LabelsOnly, small_model
 
 from pragworld_interp.engine.decoder import OLDEST_TRANSFORMERS, from_model
 from pragworld_interp.engine.modules import replaced_forward
@@ -97,11 +97,13 @@ def test_labels_in_bfloat16_are_compared_in_float32() -> None:
             ),
             "rwkv",
         ),
+        (  # whose blocks run again and again
+            transformers.AutoConfig.for_model("hrm_text", **_COMMON),
+            "hrm_text",
+        ),
     ],
 )
-def test_an_architecture_without_an_mlp_of_its_own_is_refused_by_name(
-    config: Any, why: str
-) -> None:
+def test_an_architecture_that_cannot_be_swept_is_refused_by_name(config: Any, why: str) -> None:
     model = transformers.AutoModelForCausalLM.from_config(config)
     with pytest.raises(InputError, match=rf"^{why}, block 0: .*cannot be swept$"):
         from_model(model, LabelsOnly())

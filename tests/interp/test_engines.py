@@ -148,7 +148,8 @@ def assert_ablates(
 def own_targets(architecture: str, module: Module) -> tuple[Target, ...]:
     if module != "heads":
         return SETS
-    return tuple(t for t in HEADS if architecture != "qwen3_next" or t.layers == (1,))
+    blocks = small_decoder(architecture).blocks
+    return tuple(target for target in HEADS if blocks[target.layers[0]].heads)
 
 
 @pytest.mark.parametrize("architecture", EVERY)
@@ -157,6 +158,8 @@ def test_every_module_is_ablated_as_by_hooks(architecture: str) -> None:
     step = 1 if os.environ.get("PRAGWORLD_LONG") else 9
     for option in OPTIONS[EVERY.index(architecture) % step :: step]:
         targets = own_targets(architecture, option[0])
+        if not targets:  # no heads that can be told apart
+            continue
         logits = assert_ablates(architecture, option, targets)
         effects = (logits[1:] - logits[0]).abs().amax((1, 2)).tolist()
         for target, effect in zip(targets, effects, strict=True):

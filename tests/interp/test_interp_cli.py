@@ -103,7 +103,6 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
     [
         (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not a JSON object, such as "),
         (["--metadata", "{\n"], r"^--metadata '{\\n': not a JSON object, such as "),
-        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not a JSON object, such as "),
         (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object, such as "),
         (["--metadata", '{"grups": 3}'], r"^setting 'grups' does not exist; choose from groups, seed, "),
         (["--metadata", '{"groups": 0}'], "^groups must be at least 1, not 0$"),
@@ -134,8 +133,8 @@ def test_a_model_that_overflows_is_refused_with_its_layer(
     # With layer 3 ablated, its answers would be those of any other model.
     options = ["--model", tmp_path / "model", *FOUR, "--limit", "1", "--engine", engine]
     assert refused(command, *options, "--out", tmp_path / "results") == (
-        "split generated, row 0: the residuals after layer 3 are not finite in torch.float32; use "
-        "another dtype, such as float32"
+        "split generated, row 0: the residuals after layer 3 are not finite in torch.float32; "
+        "check its weights"
     )
 
 
@@ -602,7 +601,7 @@ def test_without_pyvene_only_its_engine_is_refused(
         main([*arguments, "--out", str(tmp_path / command)])
         assert_same(tmp_path / command, run(command, limit=1))
         refusal = refused(*arguments, "--engine", "pyvene", "--out", tmp_path / "other")
-        assert refusal == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
+        assert refusal == "the engine pyvene needs pyvene: pip install 'pragworld[interp]'"
 
 
 def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:
