@@ -43,7 +43,7 @@ BUDGETS = {
     "pragworld_tasks/sensitivity": 2_295,
     "pragworld_tasks/quantities": 1_480,
     "pragworld_tasks/leaderboard": 1_390,
-    "pragworld_tasks/authoring": 2_170,
+    "pragworld_tasks/authoring": 2_175,
     "pragworld_tasks/tiny": 30,
     "pragworld_tasks/web": 60,
     "pragworld_tasks/layers": 1_890,

@@ -77,8 +77,7 @@ async def author_documents(
         attempts, tried, done = _Attempts(asker, seeds), 0, 0
         while size := next_batch(settings.groups, tried, done):
             await attempts.make(range(tried, tried + size))
-            settled = settled_documents(label_documents(attempts.documents, {}))
-            tried, done = tried + size, len({document.group for document in settled})
+            tried, done = tried + size, count_groups(attempts.documents)
         # Sorted, for replies come in any order.
         dropped = sorted(asker.dropped, key=lambda record: (record.stage, record.number))
         return AuthoredDocuments(attempts.documents, dropped, connection.usage)
@@ -96,6 +95,12 @@ def next_batch(wanted: int, tried: int, done: int) -> int:
     if not done and tried >= HOPELESS:
         return 0
     return max(0, min(wanted - done, ATTEMPTS * wanted - tried, BATCH))
+
+
+def count_groups(documents: Iterable[VotedDocument]) -> int:
+    """Return the number of groups that come out by the labels of the panel alone."""
+    settled = settled_documents(label_documents(documents, {}))
+    return len({document.group for document in settled})
 
 
 @dataclass

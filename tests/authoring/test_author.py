@@ -16,7 +16,8 @@ from command_runs import Program, refused
 
 import pragworld_tasks
 from pragworld_tasks.authoring import results
-from pragworld_tasks.authoring.stages import Kind
+from pragworld_tasks.authoring.labels import Decision
+from pragworld_tasks.authoring.stages import Kind, write_records
 from pragworld_tasks.cli import main
 
 CONCURRENCY = 8
@@ -126,8 +127,14 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
         journal = (out / "replies.jsonl").read_bytes()
         with refused("mine/replies.jsonl: written with turns 16, not 12; use that again, remove"):
             main(authoring(seeds, server.url, "--turns", "12"))
+        rejected = min(groups_in(out))
+        for document in results.read_votes(out).documents:
+            if (document.conversation, document.variant) == (rejected, 0):
+                place: Any = {"conversation": rejected, "variant": 0, "digest": document.digest}
+                decision = Decision(**place, decision="reject", reviewer="Ann")
+                write_records(out / "decisions.jsonl", [decision])
         main(authoring(seeds, server.url, "--groups", "4"))
-    assert len(groups_in(out)) == 4
+    assert len(groups_in(out) - {rejected}) == len(groups_in(out)) == 3
     assert sum(name.startswith("entities") for name in server.prompts) < 9  # no more than needed
     assert (out / "replies.jsonl").read_bytes().startswith(journal)
     assert set(server.answered.values()) == {1}

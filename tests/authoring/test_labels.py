@@ -5,7 +5,7 @@ import functools
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -156,18 +156,14 @@ def test_a_quote_has_to_occur(quote: str, problem: str, form: Any) -> None:
 
 
 def labelled_of(
-    documents: Sequence[Document], votes: Sequence[Answers] | None = None
+    documents: Sequence[Document], votes: Mapping[int, Answers] | None = None
 ) -> list[LabelledDocument]:
-    """Return documents that a panel voted on, by default for their labels, with new labels."""
-    cast = votes or [[document.answer] * 3 for document in documents]
-    by_row = {document.row: votes_of(of) for document, of in zip(documents, cast, strict=True)}
-    return labels.label_documents(
-        [
-            document.model_copy(update={"votes": by_row[document.row or 0]})
-            for document in unvoted(documents)
-        ],
-        {},
-    )
+    """Return documents with new labels: by votes on their rows, else for the label they had."""
+    voted = []
+    for document in unvoted(documents):
+        cast = (votes or {}).get(document.row or 0, [document.given] * 3)
+        voted.append(document.model_copy(update={"votes": votes_of(cast)}))
+    return labels.label_documents(voted, {})
 
 
 @functools.cache
@@ -177,7 +173,7 @@ def generated(groups: int) -> list[Document]:
 
 def report_of(
     documents: Sequence[Document],
-    votes: Sequence[Answers] | None = None,
+    votes: Mapping[int, Answers] | None = None,
     dropped: Sequence[Dropped] = (),
     manual: Sequence[Document] | None = None,
 ) -> str:
@@ -189,10 +185,10 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     """The blind readings play the panel; unknown is undetermined."""
     documents = read_split("manual", released / FILES["manual"].path)
     readings = label_readings()
-    played = [
-        ["undetermined" if reading == "unknown" else reading for reading in row.readings]
+    played = {
+        row.row: ["undetermined" if reading == "unknown" else reading for reading in row.readings]
         for row in readings
-    ]
+    }
     labelled = {voted.row or 0: label for voted, label in labelled_of(documents, played)}
     disputed = {row.row for row in readings if row.is_disputed}
     differing = {row.row for row in readings if len({*row.answers}) > 1}
@@ -213,8 +209,7 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
 
 def test_the_audit_counts_what_a_count_by_hand_counts() -> None:
     documents = generated(60)
-    votes = [[document.answer] * 3 for document in documents]
-    votes[0] = ["yes", "no", "yes"]  # an original
+    votes = {0: ["yes", "no", "yes"]}  # on an original
     dropped = [Dropped(stage="question", number=1, reason="it names nobody", text="")] * 3
     report = report_of(documents, votes, dropped)
     kept = [document for document in documents if document.group != documents[0].group]
@@ -236,12 +231,9 @@ def test_words_that_give_the_answer_are_found_and_others_are_not() -> None:
     documents = generated(60)
     chance = random.Random(0)
     planted = [
-        dataclasses.replace(
-            document,
-            context=f"{document.context}\nAlice: Fine."
-            if (chance.random() < 0.8) == (document.answer == "yes")
-            else document.context,
-        )
+        dataclasses.replace(document, context=f"{document.context}\nAlice: Fine.")
+        if (chance.random() < 0.8) == (document.answer == "yes")
+        else document
         for document in documents
     ]
     fair, marked = (check_shortcuts(split) for split in (documents, planted))
@@ -250,6 +242,8 @@ def test_words_that_give_the_answer_are_found_and_others_are_not() -> None:
         ("question", False),
     ]
     assert not any(check.is_shortcut for check in fair)
+    lone = [dataclasses.replace(document, answer="yes") for document in documents[1:]]
+    assert not check_shortcuts([dataclasses.replace(documents[0], answer="no"), *lone])
     for check in (*fair, *marked):
         assert check.interval.low <= check.accuracy <= check.interval.high
     assert "The words of the question and conversation alone give" in report_of(planted)
@@ -278,8 +272,7 @@ def test_what_is_in_review_stays_out_until_it_is_decided() -> None:
     sizes = Counter(document.group for document in documents)
     groups = [[d for d in documents if d.group == group] for group in range(4)]
     unsettled = {groups[0][0].row, groups[1][1].row, *(d.row for d in groups[2][1:])}
-    votes = [[] if document.row in unsettled else [document.answer] * 3 for document in documents]
-    out = settled_documents(labelled_of(documents, votes))
+    out = settled_documents(labelled_of(documents, dict.fromkeys(unsettled, ())))
     assert Counter(document.group for document in out) == {1: sizes[1] - 1, 3: sizes[3]}
     assert [document.row for document in out] == [*range(len(out))]
     assert [document.is_original for document in out].count(True) == 2
