@@ -14,10 +14,9 @@ from lm_eval.api.task import ConfigurableTask
 
 from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
-from pragworld_tasks.data.splits import OWN, split_documents
+from pragworld_tasks.data.splits import split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.task_metrics import (
-    own_records,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -91,8 +90,7 @@ def _data_set(
 @_data_set
 def split_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return the documents of a split; `metadata` has the settings of generated or own ones."""
-    documents = split_documents(pragworld_split, metadata)
-    return own_records(documents) if pragworld_split == OWN else to_records(documents)
+    return to_records(split_documents(pragworld_split, metadata))
 
 
 @_data_set

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
@@ -49,9 +49,6 @@ from pragworld_tasks.text import (
     markdown_table,
     null_if_nan,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # A number of percent, which JSON has as null where it is NaN.
 Percent = Annotated[
@@ -206,14 +203,6 @@ class ScoreReport:
         if name in self.metrics:
             return self.metrics[name].percent
         raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
-
-    def to_frame(self) -> "DataFrame":
-        """Return the metrics as a data frame, one in each row."""
-        from pandas import DataFrame
-
-        rows = {name: share.model_dump() for name, share in self.metrics.items()}
-        columns = ["right", "total", "percent", "low", "high", "stderr"]
-        return DataFrame.from_dict(rows, orient="index")[columns]
 
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""

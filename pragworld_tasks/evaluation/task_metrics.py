@@ -65,9 +65,12 @@ def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return all documents of a split as dictionaries, with what their items need to know.
 
     The sizes are those of complete groups, the last one without documents whose label is disputed.
-    `documents_digest` is the split's, so that every sample says what it was measured on.
+    `documents_digest` is the split's, so that every sample says what it was measured on. `metrics`
+    names those that documents of one's own have.
     """
-    digest = documents_digest(documents)
+    of_all: dict[str, Any] = {"documents_digest": documents_digest(documents)}
+    if documents and documents[0].split == OWN:
+        of_all["metrics"] = [*shown_tallies(to_run(documents, [None] * len(documents)), OWN)]
     sizes = Counter(document.group for document in documents)
     released_sizes = Counter(document.released_group for document in documents)
     undisputed_sizes = Counter(
@@ -81,16 +84,10 @@ def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
             "group_size": sizes[document.group],
             "released_group_size": released_sizes[document.released_group],
             "undisputed_group_size": undisputed_sizes[document.group],
-            "documents_digest": digest,
+            **of_all,
         }
         for document in documents
     ]
-
-
-def own_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Return what `to_records` does, and in `metrics` which metrics documents of one's own have."""
-    metrics = list(shown_tallies(to_run(documents, [None] * len(documents)), "own"))
-    return [{**record, "metrics": metrics} for record in to_records(documents)]
 
 
 def task_metric_names(split: Split) -> list[str]:
@@ -124,7 +121,7 @@ def _items(
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
     run = to_run([document], [answer])
     shown = shown_tallies(run, document.split)
-    if document.split == "own":  # whose metrics depend on all documents
+    if document.split == OWN:  # whose metrics depend on all documents
         shown = {name: tallies(run)[name] for name in record["metrics"]}
     sizes = {
         "robust_acc": (document.group, record["group_size"]),

@@ -36,27 +36,9 @@ def test_judged_responses(name: str, least: float) -> None:
 
 
 WRAPPED = [
-    "{}",
-    "({})",
-    "{})",
-    "[{}]",
-    "{{{}}}",
-    '"{}"',
-    "‘{}’",
-    "**{}**",
-    "*{}.*",
-    "# {}",
-    "`{}`",
-    "{}.",
-    "{}!",
-    "（{}）",
-    "【{}】",
-    "Answer: {}",
-    "Label:{}",
-    "The answer is {}.",
-    "<answer>{}</answer>",
-    "\\boxed{{{}}}",
-    "<think>\nyes, no, maybe\n</think>\n\n{}",
+    *("{}", "({})", "{})", "[{}]", "{{{}}}", '"{}"', "‘{}’", "**{}**", "*{}.*", "# {}", "`{}`"),
+    *("{}.", "{}!", "（{}）", "【{}】", "Answer: {}", "Label:{}", "The answer is {}."),
+    *("<answer>{}</answer>", "\\boxed{{{}}}", "<think>\nyes, no, maybe\n</think>\n\n{}"),
 ]
 answers = st.sampled_from(["yes", "no"])
 full_width = str.maketrans(
@@ -122,19 +104,13 @@ def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
     read_answer(text)
 
 
-PIECES = [
-    "<think></think>",
-    "yes, ",
-    "so yes. ",
-    "yes.",
-    "no, wait, ",
-    "the answer to ",
-    "if ",
-    "(",
-]
-
-
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<think></think>", "yes, ", "so yes. ", "yes.", "no, wait, ", "the answer to ", "if "),
+        "(",
+    ],
+)
 def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
     read_answer(piece * 50_000)  # would take many minutes if it were quadratic
 

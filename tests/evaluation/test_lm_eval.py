@@ -8,7 +8,6 @@ from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import SAMPLES
 
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
-from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.link import task_files
 
 PAPER = ("pragworld_manual", "pragworld_synthetic", "pragworld_entity_tracking")
@@ -121,16 +120,6 @@ def test_data_that_cannot_be_had_is_one_line(
     assert evaluation.returncode == 1
     assert "Traceback" not in evaluation.log
     assert evaluation.log.splitlines()[-1].endswith("none: no such folder; correct or unset it")
-
-
-def test_predict_only(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
-    tasks = "pragworld_manual,pragworld_manual_mc"
-    evaluation = lm_eval(*model_arguments, "--tasks", tasks, "--predict_only")
-    assert evaluation.returncode == 0, evaluation.log
-    for task in tasks.split(","):
-        documents = documents_of(task, SAMPLES)
-        predictions = read_predictions(evaluation.samples_file(task), documents)
-        assert len(predictions.ours) == 10
 
 
 def test_two_processes_give_the_result_of_one(

@@ -106,15 +106,6 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
     assert responses == {"yes)", "no)"}
 
 
-def test_invalid_metadata_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
-    evaluation = lm_eval(
-        *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')
-    )
-    assert evaluation.returncode == 1
-    assert evaluation.log.splitlines()[-1] == "groups must be at least 1, not 0"
-    assert "Traceback" not in evaluation.log
-
-
 def test_other_metadata_is_ignored() -> None:
     dataset = harness.split_dataset(
         "generated", groups=2, pretrained="x", domains="shop", split="test_long"

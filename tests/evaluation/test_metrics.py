@@ -172,9 +172,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_bootstrap_and_linearised_errors_agree() -> None:
     one, _ = clustered(np.random.default_rng(2), groups=400)
     interval = bootstrap_intervals({"acc": one})["acc"]
-    assert (interval.high - interval.low) / (2 * 1.96) == pytest.approx(
-        one.standard_error, rel=0.05
-    )
+    width = (interval.high - interval.low) / (2 * 1.96)
+    assert width == pytest.approx(one.standard_error, rel=0.05)
 
 
 def test_bootstrap_against_every_possible_draw() -> None:
@@ -196,14 +195,10 @@ def test_an_interval_does_not_depend_on_the_metrics_beside_it() -> None:
     assert both["error"] == pytest.approx((1 - both["acc"].high, 1 - both["acc"].low))
 
 
-def test_a_run_does_not_differ_from_itself() -> None:
-    one, _ = clustered(np.random.default_rng(5))
-    assert (bootstrap_differences({"acc": one}, {"acc": one})["acc"] == 0).all()
-
-
 def test_a_paired_difference_is_narrower_than_two_intervals() -> None:
     generator = np.random.default_rng(6)
     one, _ = clustered(generator)
+    assert (bootstrap_differences({"acc": one}, {"acc": one})["acc"] == 0).all()
     fewer = Tally(np.maximum(one.right - (generator.random(len(one.right)) < 0.2), 0), one.total)
     drawn = bootstrap_differences({"acc": one}, {"acc": fewer})["acc"]
     difference = percentile_interval(drawn)

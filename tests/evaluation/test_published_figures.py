@@ -1,7 +1,7 @@
 """The paper's figures, from the released responses and from the answers that ship with the package."""
 
 import csv
-import importlib.util
+import importlib
 import math
 from collections import defaultdict
 from collections.abc import Mapping
@@ -206,12 +206,8 @@ def test_shipped_answers_are_those_of_the_released_responses(
 def test_the_script_writes_what_is_shipped(
     released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = ROOT / "examples" / "ship_published_answers.py"
-    spec = importlib.util.spec_from_file_location("ship_published_answers", path)
-    assert spec
-    assert spec.loader
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    script = importlib.import_module("ship_published_answers")
     monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     for file in script.ship(released / "responses", tmp_path):
         shipped = script.SHIPPED / file.relative_to(tmp_path)

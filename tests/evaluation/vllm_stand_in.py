@@ -21,14 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 # The options of vLLM 0.33.0 that the examples use, of `make_arg_parser` in
 # vllm/entrypoints/common/cli_args.py and `EngineArgs.add_cli_args` in vllm/engine/arg_utils.py.
-_OPTIONS = {
-    "--host": str,
-    "--port": int,
-    "--data-parallel-size": int,
-    "--tensor-parallel-size": int,
-    "--max-model-len": int,
-    "--seed": int,
-}
+_COUNTS = ("port", "data-parallel-size", "tensor-parallel-size", "max-model-len", "seed")
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -117,8 +110,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("command", choices=["serve"])
     parser.add_argument("model")
-    for name, kind in _OPTIONS.items():
-        parser.add_argument(name, type=kind)
+    parser.add_argument("--host")
+    for name in _COUNTS:
+        parser.add_argument(f"--{name}", type=int)
     options = parser.parse_args()
     torch.set_num_threads(1)
     Handler.engine = Engine(options.model)

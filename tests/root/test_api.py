@@ -37,15 +37,6 @@ def test_the_command_prints_what_the_api_returns(
     assert json.loads(Path(out).read_text()) == to_record(result, ModelRecord(name="a")).to_json()
 
 
-def test_the_frame_has_a_row_for_each_metric(manual: list[pt.Document]) -> None:
-    result = pt.score(manual, [document.answer for document in manual])
-    frame = result.to_frame()
-    assert list(frame.index) == list(result.metrics)
-    assert frame.loc["acc", "percent"] == result.acc == 100
-    assert frame.loc["unreadable", "right"] == 0
-    assert tuple(frame.loc["robust_acc", ["low", "high"]]) == result.metrics["robust_acc"].interval
-
-
 def test_generated_documents_need_no_settings_object() -> None:
     documents = pt.generate(groups=3, seed=5, domains="shop")
     assert documents == pt.generate(groups=3, seed=5, domains=["shop"])
