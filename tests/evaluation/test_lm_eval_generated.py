@@ -6,7 +6,6 @@ import math
 import pytest
 from lm_eval_runs import Evaluation, LmEval
 
-from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -99,17 +98,3 @@ def test_perplexity_is_no_run_of_answers(fresh: Evaluation) -> None:
         find_runs([str(samples)], None)
     tasks = {run.name.partition("/")[2] for run in find_runs([str(samples.parent)], "generated")}
     assert tasks == {*PROMPTS}
-
-
-def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
-    responses = {sample["filtered_resps"][0] for sample in fresh.samples("pragworld_generated")}
-    assert responses == {"yes)", "no)"}
-
-
-def test_other_metadata_is_ignored() -> None:
-    dataset = harness.split_dataset(
-        "generated", groups=2, pretrained="x", domains="shop", split="test_long"
-    )
-    expected = GeneratorSettings(groups=2, domains=("shop",), split="test_long")
-    expected_contexts = [document.context for document in documents(generate(expected))]
-    assert dataset["test"]["context"] == expected_contexts
