@@ -4,7 +4,6 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pragworld_tasks.data.splits import GENERATED, SPLIT_NAMES
@@ -70,24 +69,14 @@ class TrainArguments:
     evaluate_tasks: list[str] | None = field(
         default=None,
         metadata={
-            "help": "The tasks. If not set: pragworld_generated_label, and "
-            "pragworld_manual_label if its data is available."
-        },
-    )
-    retain: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "More tasks, by name or YAML file, to get no worse on. If not set: the "
-            "perplexity of generated dialogues."
+            "help": "lm-eval's tasks, by name or YAML file. If not set: pragworld_generated_label, "
+            "pragworld_generated_perplexity, and pragworld_manual_label if its data is available."
         },
     )
     evaluate_groups: int = field(
         default=200, metadata={"help": "Number of generated groups to evaluate."}
     )
     evaluate_batch_size: int = field(default=16, metadata={"help": "Batch size of lm-eval."})
-    overwrite: bool = field(
-        default=False, metadata={"help": "Replace the run in --output_dir, if there is one."}
-    )
 
 
 class RunSettings(NamedTuple):
@@ -127,16 +116,17 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
     Raises:
         InputError: The file cannot be read, or a setting is impossible.
     """
+    from yaml import YAMLError
+
     # TRL's own use of that setting causes this warning.
     warnings.filterwarnings("ignore", ".*gradient_checkpointing` is deprecated", FutureWarning)
-    _read_config(words)
     try:
         *settings, unknown = make_parser().parse_args_and_config(
             list(words), return_remaining_strings=True
         )
     except InputError:
         raise
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, ImportError, OSError, IndexError, YAMLError) as error:
         raise InputError(f"settings: {' '.join(str(error).split())}") from error
     if unknown:
         raise InputError(f"no setting {unknown[0]}; `pragworld-train --help-all` lists all of them")
@@ -144,27 +134,8 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
     # A YAML file may have a mapping, and a name where a list may stand.
     if isinstance(script_args.dataset_config, dict):
         script_args.dataset_config = json.dumps(script_args.dataset_config)
-    for name in ("evaluate_tasks", "retain"):
-        if isinstance(getattr(script_args, name), str):
-            setattr(script_args, name, [getattr(script_args, name)])
+    if isinstance(script_args.evaluate_tasks, str):
+        script_args.evaluate_tasks = [script_args.evaluate_tasks]
     if not model_args.model_name_or_path:
         raise InputError("--model_name_or_path is missing; name a model on the hub or a folder")
     return RunSettings(script_args, training_args, model_args)
-
-
-def _read_config(words: Sequence[str]) -> dict[str, Any]:
-    """Return the content of the YAML file that a command line names; empty if it names none."""
-    import yaml
-
-    if "--config" not in words:
-        return {}
-    place = list(words).index("--config") + 1
-    if place == len(words):
-        raise InputError("--config needs the name of a YAML file")
-    try:
-        content = yaml.safe_load(Path(words[place]).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {words[place]}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"--config {words[place]}: must be a mapping of settings to values")
-    return content

@@ -4,8 +4,6 @@ Help is printed without torch, transformers or trl: what needs them is imported 
 """
 
 import argparse
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -47,9 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with these arguments, or with those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     round_repeatably()
-    # End lm_eval with us; processes that torchrun or another launcher started wait for each other.
-    if os.environ.get("WORLD_SIZE", "1") == "1":
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with clean_exit():
         if {"-h", "--help"} & {*words}:
             help_parser().print_help()
@@ -60,7 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train(words: Sequence[str]) -> None:
-    _require_packages()
+    for package in ("torch", "trl"):
+        if find_spec(package) is None:
+            raise InputError(
+                f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
+            )
     from pragworld_train.training_run import train
 
     if "--help-all" in words:
@@ -69,34 +68,16 @@ def _train(words: Sequence[str]) -> None:
         train(parse_settings(words))
 
 
-def _require_packages() -> None:
-    """Check that the packages are installed that everything but help needs."""
-    for package in ("torch", "trl"):
-        if find_spec(package) is None:
-            raise InputError(
-                f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
-            )
-
-
 # Help ---------------------------------------------------------------------------------------------
-
-
-def _new_parser(name: str, description: str, **options: Any) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog=name,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        **options,
-    )
 
 
 def help_parser() -> argparse.ArgumentParser:
     """Return a parser that prints the settings most runs need; `make_parser` parses them all."""
-    parser = _new_parser(
-        "pragworld-train",
-        _TRAIN,
+    parser = argparse.ArgumentParser(
+        prog="pragworld-train",
         usage="pragworld-train --model_name_or_path MODEL [--SETTING VALUE ...]",
+        description=_TRAIN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
     for title, settings in (("layers", LayerSettings), ("data and evaluation", TrainArguments)):

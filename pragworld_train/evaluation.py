@@ -1,150 +1,232 @@
-"""lm-eval tasks on the model before and after training: which ones, on what, and the comparison."""
+"""Evaluation before and after training: lm-eval's tasks on both models, compared by document."""
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pragworld_interp.run.loading import Model
+import numpy as np
+from lm_eval import simple_evaluate
+from lm_eval.api.task import Task
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import get_quantization_config
+
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import (
+    LEVEL,
+    Bools,
+    Tally,
+    bootstrap_differences,
+    mcnemar,
+    percentile_interval,
+)
+from pragworld_tasks.evaluation.runs import find_runs, task_and_date
+from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.link import task_folder, task_names
+from pragworld_tasks.text import format_interval, format_number, markdown_table
 from pragworld_train.arguments import RunSettings, TrainArguments
-from pragworld_train.lm_eval_process import run_lm_eval
-from pragworld_train.task_changes import TaskChange, compare_tasks
 
 EVALUATION_FOLDER = "pragworld_evaluation"
+# Metrics whose samples are log-likelihoods. Bits per byte have those of the perplexity of a byte.
+_LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity")
 
 
-@dataclass(frozen=True)
-class EvaluationPlan:
-    """What is evaluated before and after training, and on what.
+def load_tasks(script_args: TrainArguments) -> list[Task]:
+    """Load the tasks to evaluate before training, so that impossible ones are refused by then.
 
-    Attributes:
-        before: The model that training starts from.
-        after: What training saved.
-        tasks: Names of lm-eval tasks, or YAML files of tasks.
-        metadata: Settings for tasks that read them, as the generated ones do.
-        batch_size: Batch size of lm-eval.
-    """
-
-    before: Model
-    after: Model
-    tasks: list[str]
-    metadata: dict[str, Any]
-    batch_size: int
-
-
-def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
-    """Return the evaluation that the settings of a run ask for, if they do.
+    Returns:
+        The tasks; none if no evaluation is asked for.
 
     Raises:
-        InputError: lm-eval does not have such a task or cannot load the model as it is trained, or
-            there is nothing to evaluate.
+        InputError: lm-eval does not have such a task.
     """
-    script_args, training_args, model_args = settings
-    if not (script_args.evaluate or script_args.evaluate_tasks or script_args.retain):
-        return None
-    if model_args.load_in_4bit or model_args.load_in_8bit:
-        raise InputError(
-            "--load_in_4bit and --load_in_8bit: lm-eval would load the model without them; leave "
-            "out --evaluate and run lm_eval afterwards"
-        )
-    if script_args.chat_template and training_args.chat_template_path:
-        raise InputError(
-            "--chat_template_path: lm-eval would apply the model's own template; leave out "
-            "--evaluate and run lm_eval afterwards"
-        )
-    after = trained_model(settings, Path(training_args.output_dir))
-    return EvaluationPlan(
-        base_model(settings),
-        after,
-        _tasks(script_args),
-        evaluation_metadata(script_args),
-        script_args.evaluate_batch_size,
-    )
-
-
-def _tasks(script_args: TrainArguments) -> list[str]:
-    """Return the tasks that are set, or the usual ones, if lm-eval has them."""
+    names = script_args.evaluate_tasks
+    if names is None and not script_args.evaluate:
+        return []
     at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
-    tasks = script_args.evaluate_tasks
-    if tasks is None:
-        tasks = ["pragworld_generated_label"]
+    if names is None:
+        names = ["pragworld_generated_label", "pragworld_generated_perplexity"]
         if script_args.dataset_name != "manual" and sources.locate("manual") is not None:
-            tasks.append("pragworld_manual_label")
-    if own := [task for task in tasks if task.startswith("pragworld_own")]:
-        raise InputError(
-            f"--evaluate_tasks {own[0]}: needs a file of documents; run lm_eval with --metadata on "
-            "the saved model instead"
-        )
-    retain = script_args.retain
-    tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
-    if others := set(tasks) - task_names():
-        _check_other_tasks(sorted(others))
-    return list(dict.fromkeys(tasks))
-
-
-def _check_other_tasks(tasks: Sequence[str]) -> None:
-    """Check that lm-eval has these tasks, for which it reads the files of all of them."""
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(include_path=str(task_folder()))
-    for task in tasks:
-        if task.endswith((".yaml", ".yml")):
-            if not Path(task).is_file():
-                raise InputError(f"task {task}: there is no such file; name a YAML file of a task")
-        elif not manager.match_tasks([task]):
-            raise InputError(
-                f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`, or name the YAML "
-                "file of a task"
-            )
-
-
-def base_model(settings: RunSettings) -> Model:
-    """Return the model that training starts from, as it is evaluated."""
-    script_args, training_args, model_args = settings
-    return Model(
-        str(model_args.model_name_or_path),
-        revision=None if model_args.model_revision == "main" else model_args.model_revision,
-        dtype=str(model_args.dtype),
-        chat_template=script_args.chat_template,
-        trust_remote_code=training_args.trust_remote_code,
-    )
-
-
-def trained_model(settings: RunSettings, folder: Path) -> Model:
-    """Return what training saved in a folder: an adapter on the base model, or a whole model."""
-    base = base_model(settings)
-    if settings.model_args.use_peft:
-        return replace(base, adapter=str(folder))
-    return replace(base, name=str(folder), revision=None)
-
-
-def evaluation_metadata(script_args: TrainArguments) -> dict[str, Any]:
-    """Return the settings of the generated documents to evaluate."""
+            names.append("pragworld_manual_label")
     generator = json.loads(script_args.dataset_config)
     metadata = {name: generator[name] for name in ("seed", "domains") if name in generator}
+    metadata["groups"] = script_args.evaluate_groups
     if script_args.held_out_alteration:
         metadata["held_out_alteration"] = script_args.held_out_alteration
-    return {**metadata, "groups": script_args.evaluate_groups}
+    manager = TaskManager(
+        include_path=str(task_folder()),
+        include_defaults=not set(names) <= task_names(),  # their files take seconds to read
+        metadata=metadata,
+    )
+    try:
+        return [*manager.load(list(dict.fromkeys(names)))["tasks"].values()]
+    except KeyError as error:
+        raise InputError(
+            f"--evaluate_tasks: {error.args[0]}; see `lm_eval ls tasks`, or name the YAML file of "
+            "a task"
+        ) from error
 
 
-def evaluate_before_and_after(plan: EvaluationPlan, out: Path) -> list[TaskChange]:
-    """Evaluate the model before and after training, and print and return what has changed.
+def evaluate_before_and_after(settings: RunSettings, tasks: Sequence[Task], out: Path) -> str:
+    """Evaluate the model before and after training, and return tables of what has changed.
 
     Args:
-        plan: The evaluation.
-        out: The run's folder, in which the results are saved.
+        settings: The settings of the run.
+        tasks: What `load_tasks` returned.
+        out: The run's folder, where the model or adapter is saved, and lm-eval's results will be.
     """
     folder = out / EVALUATION_FOLDER
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run's, of other weights
-    for stage, model in {"before": plan.before, "after": plan.after}.items():
-        print(f"lm_eval {stage} training: {', '.join(plan.tasks)}", flush=True)
-        run_lm_eval(model, plan.tasks, folder / stage, plan.metadata, plan.batch_size)
-    changes = compare_tasks(folder / "before", folder / "after")
-    print("\n".join(change.to_text() for change in changes))
-    return changes
+    name = str(settings.model_args.model_name_or_path)
+    model = _load_model(settings, name)
+    _evaluate(model, {"pretrained": name}, settings, tasks, folder / "before")
+    if settings.model_args.use_peft:
+        model = PeftModel.from_pretrained(model, out)
+        arguments = {"pretrained": name, "peft": str(out)}
+    else:
+        del model
+        model, arguments = _load_model(settings, str(out)), {"pretrained": str(out)}
+    _evaluate(model, arguments, settings, tasks, folder / "after")
+    return compare_tasks(folder / "before", folder / "after")
+
+
+def _load_model(settings: RunSettings, name: str) -> Any:
+    """Load a model as it is trained, on one device."""
+    _, training_args, model_args = settings
+    options = dict(training_args.model_init_kwargs or {})
+    if name != model_args.model_name_or_path:
+        options.pop("revision", None)
+    return AutoModelForCausalLM.from_pretrained(
+        name,
+        device_map={"": training_args.device},
+        trust_remote_code=training_args.trust_remote_code,
+        quantization_config=get_quantization_config(model_args),
+        **options,
+    )
+
+
+def _evaluate(
+    model: Any, arguments: dict[str, str], settings: RunSettings, tasks: Sequence[Task], out: Path
+) -> None:
+    """Evaluate a model by lm-eval in this process, and save results and samples as it does.
+
+    The other processes of a distributed run have ended by then. lm-eval would wait for them if it
+    loaded the model itself.
+    """
+    script_args, training_args, model_args = settings
+    print(f"lm-eval {out.name} training: {', '.join(task.task_name for task in tasks)}", flush=True)
+    tokenizer = AutoTokenizer.from_pretrained(
+        arguments["pretrained"], trust_remote_code=training_args.trust_remote_code
+    )
+    tracker = EvaluationTracker(output_path=str(out))
+    results = simple_evaluate(
+        HFLM(model, tokenizer=tokenizer, batch_size=script_args.evaluate_batch_size),
+        model_args={**arguments, "dtype": str(model_args.dtype)},
+        tasks=list(tasks),
+        task_manager=TaskManager(include_defaults=False),
+        apply_chat_template=script_args.chat_template,
+        evaluation_tracker=tracker,
+    )
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results, samples)
+    for task, of_task in samples.items():
+        tracker.save_results_samples(task, of_task)
+
+
+# Comparison ---------------------------------------------------------------------------------------
+
+
+class _Metric(NamedTuple):
+    """A metric of one run: what documents or groups add to it, and which are right, if any can be.
+
+    It is shown in percent if `percent` is true.
+    """
+
+    tally: Tally
+    percent: bool
+    right: Bools | None = None
+
+
+def compare_tasks(before: Path, after: Path) -> str:
+    """Compare two folders of lm-eval's results on the same tasks, with a Markdown table for each.
+
+    Metrics of pragworld's tasks, and those that are right or wrong for each document, are in
+    percent. Perplexities are mean log-likelihoods in nats, per word, byte or document. Intervals of
+    the differences are from a bootstrap over groups of documents, or over documents if a task has
+    no groups. Exact McNemar tests pair documents; that of robust accuracy pairs groups.
+    """
+    files = [
+        {task_and_date(path)[0]: path for path in sorted(folder.rglob("samples_*.jsonl"))}
+        for folder in (before, after)
+    ]
+    headers = ["metric", "before", "after", "difference", f"{LEVEL:.0%} interval"]
+    headers += ["right before only", "right after only", "p"]
+    tables = []
+    for task in files[0]:
+        (documents, first), (_, second) = (_metrics_of(by_task[task]) for by_task in files)
+        rows = [
+            [name, *_change(metric, second[name])]
+            for name, metric in first.items()
+            if not math.isnan(metric.tally.share)
+        ]
+        tables.append(markdown_table(f"{task}: {documents} documents", headers, rows))
+    return "\n".join(tables)
+
+
+def _change(before: _Metric, after: _Metric) -> list[str]:
+    """Return the cells of a metric that has changed."""
+    scale, digits = (100, ".2f") if before.percent and after.percent else (1, ".4f")
+    shares = scale * before.tally.share, scale * after.tally.share
+    (drawn,) = bootstrap_differences({"": after.tally}, {"": before.tally}).values()
+    tested = [""] * 3
+    if before.right is not None and after.right is not None:
+        test = mcnemar(before.right, after.right)
+        tested = [str(test.only_first), str(test.only_second), format(test.p, ".3g")]
+    return [
+        *(format(share, digits) for share in shares),
+        format_number(shares[1] - shares[0], f"+{digits}"),
+        format_interval(percentile_interval(scale * drawn), digits),
+        *tested,
+    ]
+
+
+def _metrics_of(path: Path) -> tuple[int, dict[str, _Metric]]:
+    """Return the number of documents and the metrics in a file of lm-eval's samples."""
+    records = [record for _, record in read_json_lines(path)]
+    if {"row", "group", "answer"} <= records[0]["doc"].keys() and "unreadable" in records[0]:
+        (run,) = find_runs([str(path)])
+        report = run.score(run.documents() or [])
+        right = {"acc": report.run.correct}
+        if report.has_alterations:
+            right["robust_acc"] = report.tallies["robust_acc"].right > 0
+        return len(report.documents), {
+            name: _Metric(counted, True, right.get(name))
+            for name, counted in report.tallies.items()
+        }
+    values: dict[tuple[str, str], list[Any]] = {}  # by metric, and how lm-eval reads the response
+    for record in sorted(records, key=lambda record: record["doc_id"]):
+        for metric in record["metrics"]:
+            values.setdefault((metric, record.get("filter", "none")), []).append(record[metric])
+    filters = {filter_name for _, filter_name in values}
+    metrics = {}
+    for (metric, filter_name), of_documents in values.items():
+        name = metric if len(filters) == 1 else f"{metric}, {filter_name}"
+        if metric in _LIKELIHOODS:  # alone, or with the number of units that each is a sum over
+            pairs = [value if isinstance(value, list) else (value, 1) for value in of_documents]
+            sums, units = np.array(pairs, dtype=float).T
+            metrics[f"{name} (log-likelihood)"] = _Metric(Tally(sums, units), False)
+        elif all(isinstance(value, bool | int | float) for value in of_documents):
+            numbers = np.array(of_documents, dtype=float)
+            is_right = numbers > 0 if {*numbers} <= {0.0, 1.0} else None
+            tally = Tally(numbers, np.ones_like(numbers))
+            metrics[name] = _Metric(tally, is_right is not None, is_right)
+        # Others are no means over documents, such as pairs of a gold answer and a response for F1.
+    return len({record["doc_id"] for record in records}), metrics

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from torch import Tensor, nn
 from transformers import PreTrainedModel, TrainerState
@@ -26,7 +25,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from pragworld_interp.engine.decoder import find_blocks
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_json, write_whole
+from pragworld_tasks.files import write_json
 from pragworld_train.checks import (
     check_adapter,
     check_parallelism,
@@ -36,7 +35,7 @@ from pragworld_train.config import LayerRegularizedSFTConfig, check_model
 from pragworld_train.gradient_shares import GradientShares
 from pragworld_train.hooks import MlpReader, find_positions, token_mask
 from pragworld_train.losses import LabelProbe, ula_loss
-from pragworld_train.model_card import TAGS, make_model_card
+from pragworld_train.model_card import TEMPLATE, add_section, describe_run
 from pragworld_train.probe_labels import (
     ProbeLabelCollator,
     RowOptions,
@@ -54,9 +53,7 @@ from pragworld_train.run_record import (
     RUN_FILE,
     check_resumable,
     describe_dataset,
-    digest_base_weights,
     make_record,
-    plain_values,
 )
 
 _logger = logging.getLogger(__name__)
@@ -101,8 +98,9 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         InputError: The settings contradict each other, or do not fit the model or the data.
     """
 
-    _tag_names = TAGS
-    _name = "Layer-regularized SFT"
+    _tag_names = ["trl", "sft", "layer-regularized"]  # noqa: RUF012
+    _name = "layer-regularized SFT"
+    _template_file = TEMPLATE
 
     def __init__(
         self,
@@ -139,11 +137,6 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             peft_config=peft_config,
             compute_loss_func=compute_loss_func,
             **options,
-        )
-        # The first process has the whole model, even if the others wait for their shards.
-        main = self.is_world_process_zero()
-        (self._base_weights,) = broadcast_object_list(
-            [digest_base_weights(self.model) if main else None]
         )
         if self._regularized:
             self._regularize()
@@ -483,35 +476,17 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     def run_record(self) -> dict[str, Any]:
         """Return what the run is: its model, data, losses, settings, versions and log."""
         data = {**self._data_description, **self._data_digest}
-        record = make_record(self.args, self.model, data, self._base_weights)
-        return {
-            **record,
-            "steps": self.state.global_step,
-            "epochs": self.state.epoch,
-            "log": plain_values(self.state.log_history),
-            "evaluation": [],
-        }
+        return make_record(self.args, self.model, data, self.state)
 
     @cached_property
     def _data_digest(self) -> dict[str, Any]:
         return describe_dataset(self.train_dataset)
 
-    def create_model_card(
-        self,
-        model_name: str | None = None,
-        dataset_name: str | None = None,
-        tags: str | list[str] | None = None,
-    ) -> None:
-        """Write the model card of the run, from its record."""
+    def create_model_card(self, *arguments: Any, **options: Any) -> None:
+        """Write TRL's model card, with the losses, layers and data of the run."""
+        super().create_model_card(*arguments, **options)
         if self.is_world_process_zero():
-            folder = Path(self.args.output_dir)
-            own = [tags] if isinstance(tags, str) else tags or []
-            name = self.hub_model_id or model_name or folder.name
-            card = make_model_card(
-                self.run_record(), name, tags=[*self._tag_names, *own], dataset=dataset_name
-            )
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / "README.md", card.encode())
+            add_section(Path(self.args.output_dir), "Training", describe_run(self.run_record()))
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save the model without its probes, and the probes to their own file."""

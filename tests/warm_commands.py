@@ -94,7 +94,7 @@ def _import_all() -> None:
         importlib.import_module(name)
     for package in (pragworld_tasks, pragworld_interp, pragworld_train):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith(("__main__", "lm_eval_ours")):  # those run as scripts
+            if not module.name.endswith("__main__"):  # those run as scripts
                 importlib.import_module(module.name)
     for name, _ in MAINS.values():
         importlib.import_module(name)
