@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -429,8 +428,6 @@ def _compare(options: argparse.Namespace) -> None:
 # lm-eval ------------------------------------------------------------------------------------------
 
 _ABLATED = "hf-ablated", "pragworld_interp.lm_eval_models:AblatedLM"
-# lm-eval splits arguments at commas outside of brackets.
-_BARE_LAYERS = re.compile(r"\b(ablate=\w+:)([\d,-]*\d)")
 
 
 def _add_lm_eval(commands: Commands) -> None:
@@ -456,5 +453,5 @@ def _lm_eval(words: Sequence[str]) -> None:
             importlib.import_module(target.partition(":")[0])
     if name not in model_registry:  # lm-eval after 0.4.13 reads our entry point
         model_registry.register(name, target=target)
-    sys.argv = ["lm_eval", *(_BARE_LAYERS.sub(r"\1[\2]", word) for word in words)]
+    sys.argv = ["lm_eval", *words]
     cli_evaluate()

@@ -4,13 +4,11 @@
 one line, as in `pragworld_tasks.harness`.
 """
 
-import itertools
 import logging
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast
 
 import torch
 from lm_eval.models.huggingface import HFLM
@@ -19,6 +17,7 @@ from torch import nn
 from pragworld_interp.engine.decoder import find_blocks
 from pragworld_interp.engine.interventions import ablated_module
 from pragworld_interp.engine.modules import first_tensor, with_tensor
+from pragworld_interp.run.inputs import parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.layers.layer_statistics import By, Role
@@ -59,20 +58,16 @@ class AblatedLM(HFLM):
 
         Args:
             *args: Those of `hf`.
-            ablate: The module and its layers, from 0: "mlp:5,7" or "attention:0-3".
+            ablate: The module and its layers, from 0: "mlp:5+7" or "attention:0-3".
             layers: A file that `pragworld-interp ablate` wrote, instead.
             role: "useful" or "harmful": which layers of that file; None for the harmful ones.
             by: Whether the sign of the change in accuracy or the evidence decides; None for the
-                sign.
+                evidence.
             **kwargs: Those of `hf`.
         """
         with _mistakes_in_one_line():
-            if rest := [name for name in kwargs if name[:1].isdigit()]:
-                module, _, first = str(ablate).partition(":")
-                raise InputError(
-                    f"ablate={ablate}: lm_eval divided it at a comma; write "
-                    f"ablate={module}:[{','.join([first, *rest])}]"
-                )
+            if any(name[:1].isdigit() for name in kwargs):  # lm-eval divides arguments at commas
+                raise InputError(f"ablate={ablate},…: join layers by +, as in ablate=mlp:5+7")
             part, numbers, swept = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
@@ -124,18 +119,15 @@ def _chosen_layers(
             )
         return (*parse_ablation(ablate), None)
     if ablate is not None or layers is None:
-        raise InputError("hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json")
-    role, by = role or "harmful", by or "sign"
+        raise InputError("hf-ablated needs one of ablate=mlp:5+7 and layers=layers.json")
+    role, by = role or "harmful", by or "evidence"
     report = read_layers(Path(layers))
     if report.intervention.replacement != "zero":
         raise InputError(
             f"{layers}: the sweep replaced outputs by {report.intervention.replacement}, but "
             "hf-ablated replaces them by zeros; sweep with --replacement zero"
         )
-    try:
-        numbers = report.selected_layers(role, by)
-    except InputError as error:
-        raise InputError(f"{layers}: {error}") from error
+    numbers = report.selected_layers(role, by)
     if not numbers:
         raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
     return report.intervention.module, numbers, report.model
@@ -160,16 +152,13 @@ def parse_ablation(text: str) -> tuple[Module, list[int]]:
         InputError: The text has another form.
 
     Examples:
-        >>> parse_ablation("mlp:5,7-9")
+        >>> parse_ablation("mlp:5+7-9")
         ('mlp', [5, 7, 8, 9])
     """
-    module, _, listed = str(text).replace(" ", "").partition(":")
-    parts = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in listed.strip("[]").split(",")]
-    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part]
-    numbers = sorted(set(itertools.chain.from_iterable(ranges)))
-    for known in get_args(Module):
-        if module == known != "heads" and all(parts) and all(ranges):
-            return known, numbers
-    raise InputError(
-        f"ablate={text}: must name a module and layers, such as mlp:5,7 or attention:0-3"
-    )
+    module, _, listed = str(text).partition(":")
+    if module not in ("mlp", "attention"):
+        raise InputError(
+            f"ablate={text}: must name a module and layers, such as mlp:5+7 or attention:0-3"
+        )
+    entries = [[entry] if isinstance(entry, int) else entry for entry in parse_layers(listed)]
+    return cast(Module, module), sorted({layer for entry in entries for layer in entry})

@@ -1,11 +1,10 @@
 """Sweeps of a model that is in memory: `ablate`, `patch` and `trace` of the package."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
 from pragworld_interp.engine.decoder import from_model, without_labels
 from pragworld_interp.prompts.examples import OwnPrompts, document_examples, read_own_prompts
 from pragworld_interp.run.inputs import Layers, select_pair
@@ -108,8 +107,7 @@ def ablate(
     check_choice("replacement", replacement, Replacement)
     if problem := positions_problem(positions):
         raise InputError(f"positions={positions!r}: {problem}")
-    seed = to_integer("seed", seed)
-    drawn = seed if replacement == "resample" else None
+    drawn = int(seed) if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = read_own_prompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
@@ -223,12 +221,10 @@ def trace(
         >>> [token.shown for token in report.tokens if token.part == "altered"]
         ['Bob → Mia']
     """
-    listed = to_items("documents", () if documents is None else documents, Document)
+    listed = list(documents or ())
     if listed:
-        check_sweepable(listed)
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
-        row = to_integer("row", row)
         listed = select_pair(listed, row)
     own = read_own_prompts(prompts, labels, answers, None)
     if own:
@@ -254,15 +250,10 @@ def _prepared(
 ) -> Iterator[Sweep]:
     """Prepare a sweep within a `with` statement, after which the model is as it was."""
     model = getattr(model, "_orig_mod", model)  # of torch.compile
-    listed: Sequence[Document]
-    listed = to_items("documents", () if documents is None else documents, Document)
+    listed = list(documents or ())
     if bool(listed) == bool(own):
         raise InputError("a sweep needs either documents or prompts; give one of them")
-    if listed:
-        check_sweepable(listed)
     check_choice("engine", engine, EngineName)
-    if batch_tokens is not None:
-        batch_tokens = to_size("batch_tokens", batch_tokens)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise InputError(
             f"{type(tokenizer).__name__}: not a tokenizer of transformers; load it with "

@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pragworld_interp.arguments import to_items
 from pragworld_interp.prompts.labels import prompt_texts, single_tokens
-from pragworld_tasks.data.documents import Document, Effect, Split
+from pragworld_tasks.data.documents import Document, Effect, Split, has_alterations
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
+
+_COLUMNS = {"yes": (0, 1), "no": (1, 0)}
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,17 @@ class Example:
         return f"{kind} {self.row}"
 
 
-def document_examples(documents: Iterable[Document]) -> list[Example]:
-    """Return the example of each document."""
+def document_examples(documents: Sequence[Document]) -> list[Example]:
+    """Return the example of each document.
+
+    Args:
+        documents: Some or all documents of one split. Variants may be without their original.
+
+    Raises:
+        InputError: They are of several splits, one occurs twice, or a group has several originals.
+        KeyError: An answer is neither yes nor no.
+    """
+    _check_documents(documents)
     return [
         Example(
             row=document.row,
@@ -58,7 +69,7 @@ def document_examples(documents: Iterable[Document]) -> list[Example]:
             is_original=document.is_original,
             answer=document.answer,
             text=label_prompt({"context": document.context, "question": document.question}),
-            columns=(0, 1) if document.answer == "yes" else (1, 0),
+            columns=_COLUMNS[document.answer],
             context=document.context,
             question=document.question,
             alteration=document.alteration,
@@ -67,6 +78,29 @@ def document_examples(documents: Iterable[Document]) -> list[Example]:
         )
         for document in documents
     ]
+
+
+def _check_documents(documents: Sequence[Document]) -> None:
+    """Refuse documents whose groups would not be what they seem."""
+    splits = sorted({document.split for document in documents})
+    if len(splits) > 1:
+        raise InputError(
+            f"documents of splits {' and '.join(splits)}, but groups are numbered within a split; "
+            "give those of one split"
+        )
+    place = f"split {splits[0]}"
+    (row, count), *_ = Counter(document.row for document in documents).most_common(1)
+    if count > 1:
+        raise InputError(f"{place}, row {row}: the document occurs twice; give each document once")
+    if not has_alterations(splits[0]):
+        return
+    originals = Counter(document.group for document in documents if document.is_original)
+    for group, count in originals.most_common(1):
+        if count > 1:
+            raise InputError(
+                f"{place}: group {group} has {count} originals; a group is one original and its "
+                "altered variants, so give the others groups of their own"
+            )
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
@@ -135,25 +169,14 @@ def read_own_prompts(
     """Return a caller's prompts with what belongs to them; None without any.
 
     Raises:
-        InputError: Something is not a list, or there are not as many labels, answers or groups as
-            prompts.
+        InputError: There are not as many labels, answers or groups as prompts.
     """
-    texts = to_items("prompts", () if prompts is None else prompts, str)
-    every_label = to_items("labels", labels, object)
-    if every_label and isinstance(every_label[0], str):
-        rows = [to_items("labels", every_label, str)] * len(texts)
-    else:
-        rows = [to_items(f"labels[{row}]", own, str) for row, own in enumerate(every_label)]
+    texts, given = list(prompts or ()), [*labels]
+    rows = [[each] if isinstance(each, str) else list(each) for each in given]
+    if given and isinstance(given[0], str):
+        rows = [[label for row in rows for label in row]] * len(texts)
     numbers = range(len(texts)) if groups is None else groups
-    own = OwnPrompts(
-        texts, rows, to_items("answers", answers, str), to_items("groups", numbers, Hashable)
-    )
-    if not texts and (every_label or own.answers or own.groups):
-        if prompts is not None:
-            raise InputError("prompts is empty; give at least one prompt")
-        raise InputError(
-            "labels, answers and groups go with prompts; leave them out, or give prompts"
-        )
+    own = OwnPrompts(texts, rows, list(answers), list(numbers))
     for name in ("labels", "answers", "groups"):
         if (count := len(getattr(own, name))) != len(texts):
             raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")

@@ -1,7 +1,6 @@
 """Loading a model and its adapter so that its layers can be swept."""
 
 import hashlib
-import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -71,6 +70,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         "revision": model.revision,
         "trust_remote_code": model.trust_remote_code,
     }
+    attention = model.attn_implementation
     # A folder with nothing but an adapter is a model too: transformers finds the base model.
     check_folder("model", model.name, "config.json", "adapter_config.json")
     check_revision(model.name, model.revision)
@@ -86,7 +86,8 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             output_loading_info=True,
             device_map=model.device_map or str(process_state().device),
             **_quantization_config(model.quantization),
-            **_attention_setting(model.attn_implementation),
+            # None would replace the implementation that a config.json names.
+            **({"attn_implementation": attention} if attention else {}),
             **shared,
         )
     except Exception as error:  # libraries raise many types for files that they cannot read
@@ -95,8 +96,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
         elif "model.safetensors" in reason:
             reason += "; only weights in safetensors format are supported"
-        elif model.attn_implementation and re.search("attention|attn|kernels", str(error), re.I):
-            raise _attention_error(model, error) from error
         raise InputError(f"model {model.name}: {reason}") from error
     if missing := {name for name, _ in network.named_parameters()} & {*info["missing_keys"]}:
         raise InputError(
@@ -113,9 +112,9 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     try:
         decoder = from_model(network, tokenizer, model.chat_template)
     except RuntimeError as error:  # such as flash attention in float32
-        if model.attn_implementation is None or is_out_of_memory(error):
+        if is_out_of_memory(error):
             raise
-        raise _attention_error(model, error) from error
+        raise InputError(f"model {model.name}: {first_line(error)}") from error
     identity = model_identity(
         decoder,
         model.name,
@@ -188,20 +187,6 @@ def _adapter_identity(model: Any, name: str | None) -> str | None:
             digest.update(".".join(part for part in parts if part not in active).encode())
             digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return f"{(name or '+'.join(active)).rstrip('/')}@{digest.hexdigest()[:8]}"
-
-
-def _attention_setting(name: str | None) -> dict[str, str]:
-    # None would replace the implementation that a config.json names.
-    return {} if name is None else {"attn_implementation": name}
-
-
-def _attention_error(model: Model, error: Exception) -> InputError:
-    """Return the error that a model cannot run with the implementation that a user chose."""
-    reason = first_line(error).partition(". ")[0]
-    return InputError(
-        f"model {model.name}: --attn-implementation {model.attn_implementation} cannot be used: "
-        f"{reason}; use another one, or leave out the option"
-    )
 
 
 def local_files(folders: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:

@@ -63,7 +63,7 @@ def assert_same(
 
 
 @pytest.mark.parametrize("module", ["mlp", "attention"])
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *UNUSUAL])
+@pytest.mark.parametrize("architecture", [a for a in (*ARCHITECTURES, *UNUSUAL) if a != "xlstm"])
 def test_ablated_layers_return_zeros(architecture: str, module: Module) -> None:
     few = REQUESTS[::6]
     expected_model = HFLM(**settings(architecture), batch_size=1)
@@ -102,7 +102,7 @@ def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({}, "hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json"),
+        ({}, "hf-ablated needs one of ablate=mlp:5+7 and layers=layers.json"),
         ({"ablate": "mlp:1", "layers": "layers.json"}, "needs one of"),
         (
             {"ablate": "mlp:1", "role": "useful"},
@@ -112,10 +112,10 @@ def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
             {"ablate": "mlp:1", "by": "sign"},
             "ablate=mlp:1: role= and by= choose layers of a report",
         ),
-        ({"ablate": "norm:1"}, "ablate=norm:1: must name a module and layers, such as mlp:5,7"),
-        ({"ablate": "mlp:"}, "ablate=mlp:: must name"),
-        ({"ablate": "mlp:2-1"}, "ablate=mlp:2-1: must name"),
-        ({"ablate": "mlp:0", "1": ""}, "lm_eval divided it at a comma; write ablate=mlp:[0,1]"),
+        ({"ablate": "norm:1"}, "ablate=norm:1: must name a module and layers, such as mlp:5+7"),
+        ({"ablate": "mlp:"}, "layers : must be numbers, ranges"),
+        ({"ablate": "mlp:2-1"}, "layers 2-1: must be numbers, ranges"),
+        ({"ablate": "mlp:0", "1": ""}, "join layers by +, as in ablate=mlp:5+7"),
         ({"ablate": "mlp:3"}, "layer 3 does not exist; the model has layers 0 to 2"),
         ({"layers": str(EXAMPLES / "layers.json"), "role": "bad"}, "role='bad': must be one of"),
         (
@@ -144,14 +144,17 @@ def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
         device="cpu",
         layers=str(EXAMPLES / "layers.json"),
         role="useful",
+        by="sign",
     )
     numbers = ", ".join(map(str, report.selected("useful", by="sign")))
     assert lm.get_model_info()["ablated"] == f"mlp of layers {numbers}"
     assert not report.selected("harmful", by="sign")
-    with pytest.raises(SystemExit, match="no layer is harmful by sign; choose another role="):
+    with pytest.raises(SystemExit, match="no layer is harmful by evidence; choose another role="):
         AblatedLM(pretrained=str(tiny_folder()), layers=str(EXAMPLES / "layers.json"))
     with pytest.raises(SystemExit, match=r"a report of .*tiny with 5 layers; this model has 3$"):
-        AblatedLM(**settings("llama"), layers=str(EXAMPLES / "layers.json"), role="useful")
+        AblatedLM(
+            **settings("llama"), layers=str(EXAMPLES / "layers.json"), role="useful", by="sign"
+        )
     mean = replace(report, intervention=Intervention("mlp", "mean"))
     mean.write(tmp_path / "mean.json")
     with pytest.raises(SystemExit, match="the sweep replaced outputs by mean, but hf-ablated"):

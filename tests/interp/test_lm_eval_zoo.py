@@ -97,7 +97,7 @@ def test_our_model_of_lm_eval_agrees_with_hooks(
     small_model(architecture).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "words")
     expected = likelihoods(evaluate(lm_eval, "hf", tmp_path))
-    layers = ",".join(map(str, ABLATED))
+    layers = "+".join(map(str, ABLATED))
     ablated = likelihoods(evaluate(lm_eval, "hf-ablated", tmp_path, f",ablate=mlp:{layers}"))
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
     by_hooks = {
