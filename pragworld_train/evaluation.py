@@ -32,25 +32,31 @@ from pragworld_tasks.evaluation.runs import find_runs, task_and_date
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.link import task_folder, task_names
 from pragworld_tasks.text import format_interval, format_number, markdown_table
-from pragworld_train.arguments import RunSettings, TrainArguments
+from pragworld_train.arguments import RunSettings
 
-EVALUATION_FOLDER = "pragworld_evaluation"
+EVALUATION_FOLDER = "evaluation"
 # Metrics whose samples are log-likelihoods. Bits per byte have those of the perplexity of a byte.
 _LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity")
 
 
-def load_tasks(script_args: TrainArguments) -> list[Task]:
+def load_tasks(settings: RunSettings) -> list[Task]:
     """Load the tasks to evaluate before training, so that impossible ones are refused by then.
 
     Returns:
         The tasks; none if no evaluation is asked for.
 
     Raises:
-        InputError: lm-eval does not have such a task.
+        InputError: lm-eval does not have such a task, or would give it another chat template.
     """
+    script_args, training_args, _ = settings
     names = script_args.evaluate_tasks
     if names is None and not script_args.evaluate:
         return []
+    if script_args.chat_template and training_args.chat_template_path:
+        raise InputError(
+            "--chat_template_path: the model before training has its own template; leave out "
+            "--evaluate and run lm_eval afterwards"
+        )
     at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
     if names is None:
         names = ["pragworld_generated_label", "pragworld_generated_perplexity"]
@@ -83,56 +89,54 @@ def evaluate_before_and_after(settings: RunSettings, tasks: Sequence[Task], out:
         tasks: What `load_tasks` returned.
         out: The run's folder, where the model or adapter is saved, and lm-eval's results will be.
     """
+    script_args, _, model_args = settings
     folder = out / EVALUATION_FOLDER
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run's, of other weights
-    name = str(settings.model_args.model_name_or_path)
-    model = _load_model(settings, name)
-    _evaluate(model, {"pretrained": name}, settings, tasks, folder / "before")
-    if settings.model_args.use_peft:
-        model = PeftModel.from_pretrained(model, out)
-        arguments = {"pretrained": name, "peft": str(out)}
+    name, revision = str(model_args.model_name_or_path), model_args.model_revision
+    arguments = {"pretrained": name, "revision": revision, "dtype": str(model_args.dtype)}
+    lm = _load(settings, name, revision)
+    _evaluate(lm, arguments, tasks, script_args.chat_template, folder / "before")
+    if model_args.use_peft:
+        adapted = PeftModel.from_pretrained(lm.model, out)
+        lm = HFLM(adapted, tokenizer=lm.tokenizer, batch_size=script_args.evaluate_batch_size)
+        arguments = {**arguments, "peft": str(out)}
     else:
-        del model
-        model, arguments = _load_model(settings, str(out)), {"pretrained": str(out)}
-    _evaluate(model, arguments, settings, tasks, folder / "after")
+        del lm  # to free the device
+        lm = _load(settings, str(out), None)
+        arguments = {"pretrained": str(out), "dtype": str(model_args.dtype)}
+    _evaluate(lm, arguments, tasks, script_args.chat_template, folder / "after")
     return compare_tasks(folder / "before", folder / "after")
 
 
-def _load_model(settings: RunSettings, name: str) -> Any:
-    """Load a model as it is trained, on one device."""
-    _, training_args, model_args = settings
-    options = dict(training_args.model_init_kwargs or {})
-    if name != model_args.model_name_or_path:
-        options.pop("revision", None)
-    return AutoModelForCausalLM.from_pretrained(
+def _load(settings: RunSettings, name: str, revision: str | None) -> HFLM:
+    """Load a model as it is trained, but on one device, whose other processes have ended.
+
+    lm-eval would wait for them if it loaded the model itself.
+    """
+    script_args, training_args, model_args = settings
+    shared = {"revision": revision, "trust_remote_code": training_args.trust_remote_code}
+    model = AutoModelForCausalLM.from_pretrained(
         name,
         device_map={"": training_args.device},
-        trust_remote_code=training_args.trust_remote_code,
         quantization_config=get_quantization_config(model_args),
-        **options,
+        **{**(training_args.model_init_kwargs or {}), **shared},
     )
+    tokenizer = AutoTokenizer.from_pretrained(name, **shared)
+    return HFLM(model, tokenizer=tokenizer, batch_size=script_args.evaluate_batch_size)
 
 
 def _evaluate(
-    model: Any, arguments: dict[str, str], settings: RunSettings, tasks: Sequence[Task], out: Path
+    lm: HFLM, arguments: dict[str, str], tasks: Sequence[Task], chat_template: bool, out: Path
 ) -> None:
-    """Evaluate a model by lm-eval in this process, and save results and samples as it does.
-
-    The other processes of a distributed run have ended by then. lm-eval would wait for them if it
-    loaded the model itself.
-    """
-    script_args, training_args, model_args = settings
+    """Evaluate a model in this process, and save results and samples as `lm_eval` does."""
     print(f"lm-eval {out.name} training: {', '.join(task.task_name for task in tasks)}", flush=True)
-    tokenizer = AutoTokenizer.from_pretrained(
-        arguments["pretrained"], trust_remote_code=training_args.trust_remote_code
-    )
     tracker = EvaluationTracker(output_path=str(out))
     results = simple_evaluate(
-        HFLM(model, tokenizer=tokenizer, batch_size=script_args.evaluate_batch_size),
-        model_args={**arguments, "dtype": str(model_args.dtype)},
+        lm,
+        model_args=arguments,
         tasks=list(tasks),
         task_manager=TaskManager(include_defaults=False),
-        apply_chat_template=script_args.chat_template,
+        apply_chat_template=chat_template,
         evaluation_tracker=tracker,
     )
     samples = results.pop("samples")

@@ -47,17 +47,17 @@ def make_record(
         data: What `describe_dataset` returns, and whatever else is known about the data.
         state: How far the run is, and its log.
     """
-    adapter = getattr(model, "active_peft_config", None)
-    quantization = getattr(model.config, "quantization_config", None)
+    config, adapter = model.config, getattr(model, "active_peft_config", None)
+    quantization = getattr(config, "quantization_config", None)
     size = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
     settings = args.to_dict()
     layers = {name: settings.pop(name) for name in LayerSettings.__dataclass_fields__}
     content = {
         **SCHEMA,
         "model": {
-            "name": getattr(model.config, "_name_or_path", ""),
-            "revision": getattr(model.config, "_commit_hash", None),
-            "type": model.config.model_type,
+            "name": getattr(config, "_name_or_path", ""),
+            "revision": getattr(config, "_commit_hash", None),
+            "type": config.model_type,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
             "quantization": getattr(quantization, "to_dict", lambda: quantization)(),
         },
@@ -67,7 +67,6 @@ def make_record(
         "training": {**settings, "batch_size": size, "processes": args.world_size},
         "versions": {package: version(package) for package in _PACKAGES},
         "steps": state.global_step,
-        "epochs": state.epoch,
         "log": state.log_history,
     }
     text = json.dumps(
@@ -104,10 +103,9 @@ def describe_dataset(dataset: Any) -> dict[str, Any]:
     if not isinstance(dataset, Dataset):
         return {"rows": None, "digest": None}
     digest = hashlib.sha256()
-    columns = ("input_ids", "labels", "probe_labels")
-    present = [name for name in columns if name in dataset.column_names]
-    for table in dataset.select_columns(present).with_format("arrow").iter(1000):
-        for name in present:
+    columns = sorted({"input_ids", "labels", "probe_labels"} & {*dataset.column_names})
+    for table in dataset.select_columns(columns).with_format("arrow").iter(1000):
+        for name in columns:
             for part in (pc.list_value_length(table[name]), pc.list_flatten(table[name])):
                 digest.update(part.to_numpy().astype("int64").tobytes())
     return {"rows": len(dataset), "digest": digest.hexdigest()[:16]}

@@ -47,7 +47,7 @@ def train(settings: RunSettings) -> None:
     out = Path(training_args.output_dir)
     checkpoint = _checkpoint_to_resume(settings)
     data = _load_data(script_args)
-    tasks = load_tasks(script_args)
+    tasks = load_tasks(settings)
     PartialState().wait_for_everyone()  # all have checked the output folder
     trainer = _make_trainer(settings, data)
     try:
@@ -131,33 +131,30 @@ def _checkpoint_to_resume(settings: RunSettings) -> str | None:
     if held and not may_begin_anew:
         raise InputError(
             f"{out}: holds {held[0]} already; pass --resume_from_checkpoint last to resume it, or "
-            " choose another --output_dir"
+            "choose another --output_dir"
         )
     return str(resumed) if resumed else None
 
 
 def _load_data(script_args: TrainArguments) -> DocumentSet:
     """Return the documents to train on: those of a user's own file, or of a split."""
+    source, unused = f"--dataset_name {script_args.dataset_name}", ["dataset_train_split"]
+    if script_args.documents is not None:
+        source, unused = "--documents", ["dataset_name", "dataset_config", "dataset_train_split"]
+    elif script_args.dataset_name == GENERATED:
+        unused = []
+    for name in unused:
+        if getattr(script_args, name) != getattr(TrainArguments, name):
+            raise InputError(f"--{name}: has no effect on {source}; leave one of them out")
     left_out = (script_args.held_out_alteration, script_args.originals_only)
-    split = script_args.dataset_train_split
-    is_released = script_args.documents is None and script_args.dataset_name != GENERATED
-    if is_released and split != TrainArguments().dataset_train_split:
-        raise InputError(
-            f"--dataset_train_split {split}: --dataset_name {script_args.dataset_name} is a split "
-            "by itself; leave one of them out"
-        )
-    if script_args.documents is None:
-        return load_document_set(
-            script_args.dataset_name,
-            script_args.dataset_config,
-            script_args.dataset_train_split,
-            *left_out,
-        )
-    defaults = TrainArguments()
-    for name in ("dataset_name", "dataset_config", "dataset_train_split"):
-        if getattr(script_args, name) != getattr(defaults, name):
-            raise InputError(f"--{name}: not of documents of your own; leave it or --documents out")
-    return load_own_document_set(script_args.documents, *left_out)
+    if script_args.documents is not None:
+        return load_own_document_set(script_args.documents, *left_out)
+    return load_document_set(
+        script_args.dataset_name,
+        script_args.dataset_config,
+        script_args.dataset_train_split,
+        *left_out,
+    )
 
 
 def _describe(data: DocumentSet, script_args: TrainArguments) -> dict[str, Any]:

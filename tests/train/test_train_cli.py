@@ -136,8 +136,8 @@ REFUSED = [
     ("MODEL --layers none.json", r"^none\.json: No such file or directory"),
     ("MODEL --held_out_alteration Swap", "^alteration 'Swap' does not exist; choose from Neg"),
     ("MODEL --chat-template", "^model .*: no chat template; leave out --chat-template$"),
-    ("MODEL --dataset_name manual --dataset_train_split test", "manual is a split by itself; "),
-    ("MODEL --documents own.jsonl --dataset_name manual", "^--dataset_name: not of documents of "),
+    ("MODEL --dataset_name manual --dataset_train_split test", "^--dataset_train_split: has no "),
+    ("MODEL --documents own.jsonl --dataset_name manual", "^--dataset_name: has no effect on --d"),
     (
         "MODEL --evaluate_tasks pragworld_manuel",
         "^--evaluate_tasks: Spec 'pragworld_manuel' is not ",
@@ -147,6 +147,10 @@ REFUSED = [
         "^--evaluate_tasks: Spec 'mine.yaml' is not .*; see `lm_e",
     ),
     ("MODEL --evaluate_tasks pragworld_own_label", "metadata"),
+    (
+        "MODEL --evaluate --chat-template --chat_template_path own",
+        "^--chat_template_path: the model",
+    ),
     ("MODEL --evaluate --evaluate_groups 0", "^--evaluate_groups 0: must be at least 1$"),
     ("MODEL --resume_from_checkpoint none", "^--resume_from_checkpoint none: not a checkpoint; "),
     ("MODEL --gradient_accumulation_steps 0", "^--gradient_accumulation_steps 0: must be at least"),
@@ -288,7 +292,7 @@ def test_the_adapter_is_evaluated_as_by_the_lm_eval_command(trained: Path, lm_ev
         *("--metadata", '{"groups": 4, "held_out_alteration": "Negation"}'),
     )
     assert evaluation.returncode == 0, evaluation.log
-    (results,) = (trained / "pragworld_evaluation" / "after").rglob("results_*.json")
+    (results,) = (trained / "evaluation" / "after").rglob("results_*.json")
     task = "pragworld_generated_mc"
     assert json.loads(results.read_text())["results"][task] == evaluation.results["results"][task]
     found, card = evaluation.metrics(task), (trained / "README.md").read_text()
