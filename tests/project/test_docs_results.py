@@ -196,7 +196,7 @@ def test_which_models_can_be_told_apart(
     says(
         RESULTS,
         f"accuracy is {min(accuracies):.0f} to {max(accuracies):.0f} %",
-        f"always answering yes gives {yes:.0f} %",
+        f"a model that always answers yes has {yes:.0f} %",
     )
     points = {
         (first, second): reports[first].robust_acc - reports[second].robust_acc
