@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
-from places import ROOT
 
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.data.sources import load_split
@@ -104,16 +103,6 @@ def test_the_question_is_worded_differently_and_stays_the_question() -> None:
         assert added in (set(), {"yes"}, {"yes", "no"})
         if added == {"yes"}:
             assert f'"{question.strip()}"' in text  # quoted: yes is the answer to all of it
-
-
-def test_the_page_shows_how_each_wording_puts_the_question() -> None:
-    page = (ROOT / "docs" / "sensitivity.md").read_text()
-    shown = {
-        int(wording): text
-        for text, wordings in re.findall(r"^\| (.*Is Bob there.*) \| (\d[\d, ]*) \|$", page, re.M)
-        for wording in wordings.split(", ")
-    }
-    assert shown == {number: worded_question("Is Bob there?", number) for number in range(WORDINGS)}
 
 
 def test_every_released_and_generated_question_can_be_worded_so(
