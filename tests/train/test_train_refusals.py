@@ -1,5 +1,7 @@
 """What the trainer refuses with a message of one line, if possible before it loads a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,14 @@ ROWS = make_rows(8)
 WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # for layers from a file
 
 
+@contextmanager
+def refused(pattern: str) -> Iterator[None]:
+    """Expect a refusal of one line that has the pattern."""
+    with pytest.raises(InputError, match=pattern) as caught:
+        yield
+    assert "\n" not in str(caught.value)
+
+
 @pytest.fixture
 def weightless(tmp_path: Path) -> Path:
     """Return the folder of a model of three layers without weights, so that loading it fails."""
@@ -48,109 +58,95 @@ def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Pa
         make_trainer(str(weightless), settings(tmp_path, **BOTH), ROWS)
 
 
-def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:
-    said = str(error.value)
-    assert "\n" not in said
-    for part in parts:
-        assert part in said
-
-
 # Settings -----------------------------------------------------------------------------------------
+
+_CLASSES = "must be two or more, all different$"
+_NUMBERS = "must be a list of numbers of layers$"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({**BOTH, "ula_weight": -0.1}, "ula_weight -0.1: must be between 0 and 1"),
-        ({**BOTH, "hls_weight": 1.5}, "hls_weight 1.5: must be between 0 and 1"),
-        ({**BOTH, "ula_weight": float("nan")}, "ula_weight nan: must be between 0 and 1"),
-        ({**BOTH, "useful_layers": None}, "ula_weight 0.7 needs useful layers"),
-        ({**BOTH, "useful_layers": []}, "ula_weight 0.7 needs useful layers"),
-        ({**BOTH, "harmful_layers": None}, "hls_weight 0.9 needs harmful layers"),
-        ({**BOTH, "useful_layers": [1, 2]}, "layer 1 is both useful and harmful"),
-        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: must be different"),
-        ({**BOTH, "harmful_layers": [-1]}, "harmful_layers [-1]"),
-        ({**BOTH, "probe_hidden_size": 0}, "probe_hidden_size 0"),
-        ({**BOTH, "hls_reduction": "sum"}, "hls_reduction 'sum': must be one of mean, norm"),
+        ({"ula_weight": -0.1}, "^ula_weight -0.1: must be between 0 and 1$"),
+        ({"hls_weight": 1.5}, "^hls_weight 1.5: must be between 0 and 1$"),
+        ({"ula_weight": float("nan")}, "^ula_weight nan: must be between 0 and 1$"),
+        ({"useful_layers": None}, "^ula_weight 0.7 needs useful layers; set useful_layers or lay"),
         (
-            {**BOTH, "layer_selection": "all"},
-            "layer_selection 'all': must be one of sign, evidence",
+            {"useful_layers": []},
+            "^ula_weight 0.7 needs useful layers; set useful_layers or layers$",
         ),
+        ({"harmful_layers": None}, "^hls_weight 0.9 needs harmful layers; set harmful_layers or "),
+        ({"useful_layers": [1, 2]}, "^layer 1 is both useful and harmful; it must be one of them$"),
+        ({"useful_layers": [2, 2]}, r"^useful_layers \[2, 2\]: must be different and at least 0$"),
+        ({"harmful_layers": [-1]}, r"^harmful_layers \[-1\]: must be different and at least 0$"),
+        ({"useful_layers": 0}, f"^useful_layers 0: {_NUMBERS}"),
+        ({"useful_layers": "0"}, f"^useful_layers '0': {_NUMBERS}"),
+        ({"useful_layers": [True, 1.5]}, rf"^useful_layers \[True, 1.5\]: {_NUMBERS}"),
+        ({"probe_hidden_size": 0}, "^probe_hidden_size 0: must be at least 1$"),
+        ({"hls_reduction": "sum"}, "^hls_reduction 'sum': must be one of mean, norm$"),
+        ({"layer_selection": "all"}, "^layer_selection 'all': must be one of sign, evidence$"),
+        ({"probe_classes": "yes"}, f"^probe_classes 'yes': {_CLASSES}"),
+        ({"probe_classes": ["A"]}, rf"^probe_classes \['A'\]: {_CLASSES}"),
+        ({"probe_classes": ["A", "B", "A"]}, rf"^probe_classes \['A', 'B', 'A'\]: {_CLASSES}"),
+        ({"probe_classes": ["", "no"]}, rf"^probe_classes \['', 'no'\]: {_CLASSES}"),
+        ({"gradient_share_steps": -1}, "^gradient_share_steps -1: must be at least 0$"),
+        ({"probe_learning_rate": -1.0}, "^probe_learning_rate -1.0: must be a number of at least "),
     ],
 )
 def test_impossible_settings_are_refused(
-    tmp_path: Path, options: dict[str, Any], said: str
+    tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InputError) as caught:
-        settings(tmp_path, **options)
-    refused(caught, said)
+    with refused(message):
+        settings(tmp_path, **{**BOTH, **options})
+
+
+_REENTRANT = {"use_reentrant": True}
+_TWO_TOKENS: dict[str, Any] = {"task_type": "CAUSAL_LM", "num_virtual_tokens": 2}
 
 
 @pytest.mark.parametrize(
-    ("options", "given", "said"),
+    ("options", "others", "message"),
     [
-        ({"useful_layers": [0, 3]}, {}, "useful layer 3: the model has layers 0 to 2 only"),
-        ({"harmful_layers": [7]}, {}, "harmful layer 7: the model has layers 0 to 2 only"),
+        ({"useful_layers": [0, 3]}, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
+        ({"harmful_layers": [7]}, {}, "^harmful layer 7: the model has layers 0 to 2 only$"),
         (
-            {
-                "gradient_checkpointing": True,
-                "gradient_checkpointing_kwargs": {"use_reentrant": True},
-            },
+            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": _REENTRANT},
             {},
-            "use_reentrant",
+            "use_reentrant: it drops the gradients of what hooks read inside a layer",
         ),
         (
-            {
-                "activation_checkpointing": True,
-                "activation_checkpointing_kwargs": {"use_reentrant": True},
-            },
+            {"activation_checkpointing": True, "activation_checkpointing_kwargs": _REENTRANT},
             {},
-            "use_reentrant",
+            "use_reentrant: it drops the gradients of what hooks read inside a layer",
         ),
-        (
-            {"label_smoothing_factor": 0.1},
-            {},
-            "label_smoothing_factor: TRL needs a second forward pass",
-        ),
-        (
-            {},
-            {"compute_loss_func": lambda *_, **__: 0},
-            "compute_loss_func: TRL needs a second forward pass",
-        ),
-        ({"packing": True, "packing_strategy": "wrapped"}, {}, "packing_strategy wrapped"),
-        ({"packing": True, "max_length": None}, {}, "packing without max_length"),
+        ({"label_smoothing_factor": 0.1}, {}, "^label_smoothing_factor: TRL needs a second forw"),
+        ({}, {"compute_loss_func": len}, "^compute_loss_func: TRL needs a second forward pass"),
+        ({"packing": True, "packing_strategy": "wrapped"}, {}, "^packing_strategy wrapped: it sep"),
+        ({"packing": True, "max_length": None}, {}, "^packing without max_length: set max_length"),
         (
             {"gradient_share_steps": 5, "torch_compile": True},
             {},
-            "gradient_share_steps: it needs several backward passes",
+            "^gradient_share_steps: it needs several backward passes",
         ),
-        ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset"),
+        ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset: the data "),
         (
             {},
-            {"peft_config": PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
-            "PROMPT_TUNING: it puts tokens before the prompt",
+            {"peft_config": PromptTuningConfig(**_TWO_TOKENS)},
+            "^PROMPT_TUNING: it puts tokens before the prompt",
         ),
         (
             {},
-            {"peft_config": PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
-            "PREFIX_TUNING: it puts tokens before the prompt",
+            {"peft_config": PrefixTuningConfig(**_TWO_TOKENS)},
+            "^PREFIX_TUNING: it puts tokens before the prompt",
         ),
     ],
 )
 def test_settings_that_make_losses_wrong_are_refused_before_a_model_is_loaded(
-    weightless: Path, tmp_path: Path, options: dict[str, Any], given: dict[str, Any], said: str
+    weightless: Path, tmp_path: Path, options: dict[str, Any], others: dict[str, Any], message: str
 ) -> None:
     args = settings(tmp_path / "out", **{**BOTH, **options})
-    with pytest.raises(InputError) as caught:
-        make_trainer(str(weightless), args, ROWS, **given)
-    refused(caught, said)
-
-
-def test_layers_that_a_model_in_memory_lacks_are_refused(tmp_path: Path) -> None:
-    args = settings(tmp_path, **{**BOTH, "useful_layers": [3]})
-    with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), args, ROWS)
-    refused(caught, "useful layer 3: the model has layers 0 to 2 only")
+    with refused(message):
+        make_trainer(str(weightless), args, ROWS, **others)
 
 
 def test_layers_are_not_checked_if_their_weight_is_0(tmp_path: Path) -> None:
@@ -225,50 +221,47 @@ def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
 
 def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, report_of("org/model"))
-    with pytest.raises(InputError) as caught:
+    with refused(f"ula_weight 0.001 needs useful layers; {path} has none by evidence"):
         settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
-    refused(caught, f"ula_weight 0.001 needs useful layers; {path} has none by evidence")
 
 
-@pytest.mark.parametrize("role", ["useful", "harmful"])
-def test_a_report_together_with_numbers_is_refused(tmp_path: Path, role: str) -> None:
-    path = written(tmp_path, report_of("org/model"))
-    with pytest.raises(InputError) as caught:
-        settings(tmp_path, **WEIGHTS, layers=path, **{f"{role}_layers": [1]})
-    refused(caught, path, "use either the file or the numbers")
+_OTHERS = "ablate .*, or set useful_layers and harmful_layers$"
 
 
-def test_a_report_of_attention_ablation_is_refused(tmp_path: Path) -> None:
-    report = report_of("org/model", intervention=Intervention("attention", "zero"))
-    with pytest.raises(InputError) as caught:
-        settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
-    refused(caught, "of attention ablation", "ablate with --module mlp")
-
-
-def test_a_file_that_is_not_a_report_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "layers.json").write_text("{}")
-    for name in ("layers.json", "missing.json"):
-        with pytest.raises(InputError) as caught:
-            settings(tmp_path, **WEIGHTS, layers=str(tmp_path / name))
-        refused(caught, name)
-
-
-@pytest.mark.parametrize("swept", ["another", "of fewer layers", "with an adapter"])
-def test_a_report_of_another_model_is_refused_before_a_model_is_loaded(
-    weightless: Path, tmp_path: Path, swept: str
+@pytest.mark.parametrize(
+    ("swept", "options", "message"),
+    [
+        ({}, {"useful_layers": [1]}, "use either the file or the numbers$"),
+        ({}, {"harmful_layers": [1]}, "use either the file or the numbers$"),
+        ({"module": "attention"}, {}, "of attention ablation; .*, so ablate with --module mlp$"),
+        ({"name": "org/model"}, {}, f"a report of model org/model, not of .*; {_OTHERS}"),
+        ({"layers": 2}, {}, f"a report of a model of 2 layers, not of .*; {_OTHERS}"),
+        (
+            {"adapter": "tuned"},
+            {},
+            f"a report of model .* with adapter tuned, not of .*; {_OTHERS}",
+        ),
+        (None, {}, "layers.json"),  # not a report
+        (None, {"layers": "missing.json"}, "^missing.json: No such file or directory"),
+    ],
+)
+def test_reports_that_cannot_be_used_are_refused_before_a_model_is_loaded(
+    weightless: Path,
+    tmp_path: Path,
+    swept: dict[str, Any] | None,
+    options: dict[str, Any],
+    message: str,
 ) -> None:
-    report = report_of(weightless)
-    if swept == "another":
-        report, said = report_of("org/model"), "of model org/model, not of"
-    elif swept == "of fewer layers":
-        report, said = report_of(weightless, layers=2), "of a model of 2 layers, not of"
-    else:
-        report = replace(report, model=replace(report.model, adapter="tuned"))
-        said = f"of model {weightless} with adapter tuned, not of"
-    args = settings(tmp_path / "out", **WEIGHTS, layers=written(tmp_path, report))
-    with pytest.raises(InputError) as caught:
+    path = tmp_path / "layers.json"
+    path.write_text("{}")
+    if swept is not None:
+        report = report_of(swept.get("name", weightless), swept.get("layers", 3))
+        model = replace(report.model, adapter=swept.get("adapter"))
+        intervention = Intervention(swept.get("module", "mlp"), "zero")
+        replace(report, model=model, intervention=intervention).write(path, overwrite=True)
+    with refused(message):
+        args = settings(tmp_path / "out", **{**WEIGHTS, "layers": str(path), **options})
         make_trainer(str(weightless), args, ROWS)
-    refused(caught, said, "useful_layers and harmful_layers")
 
 
 # Data ---------------------------------------------------------------------------------------------
@@ -305,24 +298,21 @@ def test_a_row_that_cannot_be_used_is_named(
     right, rows = (Dataset.from_list([RIGHT, RIGHT, last]) for last in (RIGHT, wrong))
     train, held_out = (rows, right) if part == "train" else (right, rows)
     args = settings(tmp_path, **BOTH, max_length=20)
-    with pytest.raises(InputError) as caught:
+    with refused(f"{part} data, row 2: {said}"):
         make_trainer(fresh_model(), args, train, eval_dataset=held_out)
-    refused(caught, f"{part} data, row 2: {said}")
 
 
 def test_a_row_of_data_passed_to_evaluate_is_named(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
-    with pytest.raises(InputError) as caught:
+    with refused("eval data, row 1: probe label 7"):
         trainer.evaluate(Dataset.from_list([RIGHT, row(YES, EOS, label=7)]))
-    refused(caught, "eval data, row 1: probe label 7")
 
 
 def test_a_row_of_streamed_data_is_named_when_it_comes(tmp_path: Path) -> None:
     rows = Dataset.from_list([RIGHT, row(YES, EOS, label=7)]).to_iterable_dataset()
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows)
-    with pytest.raises(InputError) as caught:
+    with refused("train data, row 1: probe label 7"):
         trainer.train()
-    refused(caught, "train data, row 1: probe label 7")
 
 
 def test_rows_that_trl_drops_are_a_warning(
@@ -336,19 +326,30 @@ def test_rows_that_trl_drops_are_a_warning(
     assert said in [record.getMessage() for record in caplog.records]
 
 
-def test_rows_are_checked_before_they_are_packed(tmp_path: Path) -> None:
-    rows = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
-    with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), settings(tmp_path, **BOTH, packing=True, max_length=20), rows)
-    refused(caught, "train data, row 1: 21 tokens, and max_length is 20")
+LONG = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
+QUESTIONS = Dataset.from_list([{"question": "word9", "answer": "yes"}])
 
 
-@pytest.mark.parametrize("columns", [["input_ids", "labels"], ["input_ids", "labels", "other"]])
-def test_amplification_without_any_label_is_refused(tmp_path: Path, columns: list[str]) -> None:
-    rows = ROWS.add_column("other", [0] * len(ROWS)).select_columns(columns)
-    with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows)
-    refused(caught, "train data: no row has a label among yes, no", "probe_labels")
+@pytest.mark.parametrize(
+    ("options", "rows", "others", "message"),
+    [
+        ({"useful_layers": [3]}, ROWS, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
+        ({}, ROWS.remove_columns("probe_labels"), {}, "^train data: no row has a label among yes"),
+        ({"packing": True, "max_length": 20}, LONG, {}, "^train data, row 1: 21 tokens, and max_l"),
+        ({}, QUESTIONS, {"formatting_func": str}, "^formatting_func: it hides the labels"),
+        (
+            {},
+            ROWS,
+            {"optimizers": (torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]), None)},
+            "^optimizers: it lacks the weights of the probes",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_model_is_refused(
+    tmp_path: Path, options: dict[str, Any], rows: Dataset, others: dict[str, Any], message: str
+) -> None:
+    with refused(message):
+        make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), rows, **others)
 
 
 def test_yes_and_no_are_labels_only_where_the_data_says_so(tmp_path: Path) -> None:
@@ -373,47 +374,5 @@ def test_suppression_alone_needs_no_labels(tmp_path: Path) -> None:
     assert "ula_loss" not in log
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"probe_classes": ["A"]}, "probe_classes ['A']: must be two or more, all different"),
-        ({"probe_classes": ["A", "B", "A"]}, "must be two or more, all different"),
-        ({"gradient_share_steps": -1}, "gradient_share_steps -1: must be at least 0"),
-        ({"probe_learning_rate": -1.0}, "probe_learning_rate -1.0: must be a number of at least 0"),
-    ],
-)
-def test_impossible_probes_are_refused(tmp_path: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        settings(tmp_path, **BOTH, **options)
-    refused(caught, said)
-
-
-def test_an_optimizer_without_probes_is_refused(tmp_path: Path) -> None:
-    model = fresh_model()
-    optimizers = (torch.optim.SGD(model.parameters()), None)
-    with pytest.raises(InputError) as caught:
-        make_trainer(model, settings(tmp_path, **BOTH), ROWS, optimizers=optimizers)
-    refused(caught, "optimizers: it lacks the weights of the probes")
-
-
-def test_formatting_that_hides_labels_is_refused(tmp_path: Path) -> None:
-    rows = Dataset.from_list([{"question": "word9", "answer": "yes"}])
-    with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows, formatting_func=str)
-    refused(caught, "formatting_func: it hides the labels")
-
-
-@pytest.mark.parametrize("layers", [0, "0", [0.5], [True, 1.5]])
-def test_layers_that_are_no_list_of_numbers_are_refused(layers: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"useful_layers .*: must be a list of numbers of layers"):
-        settings(tmp_path, useful_layers=layers)
-
-
 def test_layers_may_be_an_array(tmp_path: Path) -> None:
     assert settings(tmp_path, useful_layers=np.array([0])).useful_layers == [0]
-
-
-@pytest.mark.parametrize("classes", ["yes", ["yes"], ["yes", "yes"], ["", "no"]])
-def test_classes_that_a_probe_cannot_tell_apart_are_refused(classes: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"probe_classes .*: must be two or more, all different"):
-        settings(tmp_path, useful_layers=[0], probe_classes=classes)
