@@ -18,7 +18,6 @@ from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer, MambaConfig, MambaForCausalLM
 
 from pragworld_tasks.tiny import tiny_folder
-from pragworld_train import training_run
 from pragworld_train.arguments import make_parser, parse_settings
 from pragworld_train.cli import help_parser, main
 from pragworld_train.data import DEFAULT_GROUPS
@@ -75,31 +74,11 @@ def test_the_short_help_shows_the_defaults_that_are_used() -> None:
     assert f"groups (default {DEFAULT_GROUPS})" in text
 
 
-def test_help_all_shows_the_settings_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--help-all"])
-    shown = capsys.readouterr().out
-    for name in ("--ula_weight", "--held_out_alteration", "--lora_r", "--optim", "--max_length"):
-        assert name in shown
-
-
 def test_the_package_is_imported_without_torch() -> None:
     code = "import sys, pragworld_train; print({'torch', 'trl'} & {*sys.modules})\n"
     code += "pragworld_train.ula_loss; print('torch' in sys.modules)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.stdout == "set()\nTrue\n"
-
-
-def test_an_interrupt_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training_run, "train", interrupt)
-    with pytest.raises(SystemExit) as ended:
-        main(["--model_name_or_path", MODEL, "--report_to", "none"])
-    assert ended.value.code == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "interrupted"
 
 
 # Settings -----------------------------------------------------------------------------------------
