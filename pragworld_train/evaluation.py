@@ -34,7 +34,6 @@ from pragworld_tasks.link import task_folder, task_names
 from pragworld_tasks.text import format_interval, format_number, markdown_table
 from pragworld_train.arguments import RunSettings
 
-EVALUATION_FOLDER = "evaluation"
 # Metrics whose samples are log-likelihoods. Bits per byte have those of the perplexity of a byte.
 _LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity")
 
@@ -90,7 +89,7 @@ def evaluate_before_and_after(settings: RunSettings, tasks: Sequence[Task], out:
         out: The run's folder, where the model or adapter is saved, and lm-eval's results will be.
     """
     script_args, _, model_args = settings
-    folder = out / EVALUATION_FOLDER
+    folder = out / "evaluation"
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run's, of other weights
     name, revision = str(model_args.model_name_or_path), model_args.model_revision
     arguments = {"pretrained": name, "revision": revision, "dtype": str(model_args.dtype)}

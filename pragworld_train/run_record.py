@@ -48,7 +48,6 @@ def make_record(
         state: How far the run is, and its log.
     """
     config, adapter = model.config, getattr(model, "active_peft_config", None)
-    quantization = getattr(config, "quantization_config", None)
     size = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
     settings = args.to_dict()
     layers = {name: settings.pop(name) for name in LayerSettings.__dataclass_fields__}
@@ -59,7 +58,7 @@ def make_record(
             "revision": getattr(config, "_commit_hash", None),
             "type": config.model_type,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-            "quantization": getattr(quantization, "to_dict", lambda: quantization)(),
+            "quantization": config.to_dict().get("quantization_config"),
         },
         "adapter": None if adapter is None else adapter.to_dict(),
         "data": data,
