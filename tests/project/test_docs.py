@@ -231,15 +231,6 @@ def check_format(block: Block) -> None:
             assert language in ("bibtex", "text"), f"{block.place}: language {language!r}"
 
 
-def test_the_readme_shows_what_a_page_shows() -> None:
-    pages = "\n".join(page.read_text() for page in PAGES[1:])
-    assert [
-        block.place
-        for block in read_blocks(PAGES[0])
-        if block.is_output and block.text not in pages
-    ] == []
-
-
 def test_tasks_exist() -> None:
     files = "\n".join(path.read_text() for path in task_folder().glob("*.yaml"))
     tags = ", ".join(re.findall(r"^tag: \[(.+)\]", files, re.MULTILINE)).split(", ")
