@@ -3,8 +3,6 @@
 import json
 import re
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -62,24 +60,6 @@ def write_runs(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
     return runs
 
 
-@pytest.fixture
-def report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Return a function that runs the command in this process, and returns its error."""
-    command = import_module("layer_losses_report")
-    paths = [str(tmp_path / name) for name in ("runs", "tables.md", "figure.png")]
-
-    def run(*options: str) -> str:
-        seeds = ["--seeds", *map(str, SEEDS)]
-        monkeypatch.setattr(sys, "argv", ["layer_losses_report.py", *paths, *options, *seeds])
-        with suppress(SystemExit):
-            command.main()
-        return capsys.readouterr().err
-
-    return run
-
-
 def cells(text: str, *first: str) -> list[str]:
     """Return the cells of the first row of the tables that begins with some cells."""
     rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines())
@@ -102,10 +82,14 @@ def test_a_model_is_planted_in_a_new_folder(
     assert "model exists; remove it, or pass another name" in capsys.readouterr().err
 
 
-def test_the_tables_hold_what_the_runs_measured(tmp_path: Path, report: Callable[..., str]) -> None:
+def test_the_tables_hold_what_the_runs_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = write_runs(tmp_path / "runs")
     assert len(runs) == 13 * len(SEEDS)
-    assert report() == ""
+    paths = [str(tmp_path / name) for name in ("runs", "tables.md", "figure.png")]
+    monkeypatch.setattr(sys, "argv", ["report", *paths, "--seeds", *map(str, SEEDS)])
+    import_module("layer_losses_report").main()
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
 

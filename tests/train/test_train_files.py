@@ -65,53 +65,34 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("change", "message"),
     [
         ({"hls_weight": 0.5}, "hls_weight 0.9, not 0.5"),
         ({"useful_layers": [0]}, r"amplified \[0, 2\], not \[0\]"),
-        (
-            {"useful_layers": None, "ula_weight": None},
-            r"amplified \[0, 2\], not \[\]; ula_weight 0.7",
-        ),
-        (
-            {"harmful_layers": None, "hls_weight": 0.0},
-            r"suppressed \[1\], not \[\]; hls_weight 0.9",
-        ),
+        ({"ula_weight": 0.0}, r"amplified \[0, 2\], not \[\]; ula_weight 0.7, not 0.0"),
+        ({"hls_weight": 0.0}, r"suppressed \[1\], not \[\]; hls_weight 0.9, not 0.0"),
         ({"probe_hidden_size": 7}, "probe_hidden_size 128, not 7"),
         ({"learning_rate": 0.5}, "learning_rate 0.05, not 0.5"),
         ({"max_steps": 3}, "max_steps 1, not 3"),
         ({"per_device_train_batch_size": 2}, "batch_size 8, not 2"),
         ({"seed": 3}, "seed 42, not 3"),
+        ({"rows": make_rows(9)}, "rows 8, not 9; digest "),
+        ({"rows": make_rows(8, seed=1)}, "trained with digest "),
+        ({"peft_config": lora()}, "peft_type None, not 'LORA'; r None, not 4"),
+        ({"architecture": "llama"}, "type 'qwen3', not 'llama'"),
     ],
 )
-def test_a_run_with_other_settings_is_not_resumed(
-    checkpoint: Path, options: dict[str, Any], message: str
-) -> None:
+def test_another_run_is_not_resumed(checkpoint: Path, change: dict[str, Any], message: str) -> None:
     """It would train no step, and then describe weights that it has not trained."""
-    before = contents(checkpoint.parent)
-    args = settings(checkpoint.parent, **{**SAVED, **options})
-    trainer = make_trainer(fresh_model(), args, make_rows(8))
-    with pytest.raises(InputError, match=f"^{checkpoint}: trained with .*{message}.*; resume with"):
-        trainer.train(resume_from_checkpoint=str(checkpoint))
-    assert contents(checkpoint.parent) == before
-
-
-@pytest.mark.parametrize(
-    ("architecture", "rows", "adapter", "message"),
-    [
-        ("qwen3", make_rows(9), None, "rows 8, not 9; digest "),
-        ("qwen3", make_rows(8, seed=1), None, "trained with digest "),
-        ("qwen3", make_rows(8), lora(), "peft_type None, not 'LORA'; r None, not 4"),
-        ("llama", make_rows(8), None, "type 'qwen3', not 'llama'"),
-    ],
-)
-def test_a_run_with_other_data_or_another_model_is_not_resumed(
-    checkpoint: Path, architecture: str, rows: Any, adapter: Any, message: str
-) -> None:
-    args = settings(checkpoint.parent, **SAVED)
-    trainer = make_trainer(fresh_model(architecture), args, rows, peft_config=adapter)
-    with pytest.raises(InputError, match=message):
+    before, options = contents(checkpoint.parent), {**SAVED, **change}
+    model = fresh_model(options.pop("architecture", "qwen3"))
+    rows, adapter = options.pop("rows", make_rows(8)), options.pop("peft_config", None)
+    trainer = make_trainer(model, settings(checkpoint.parent, **options), rows, peft_config=adapter)
+    with pytest.raises(InputError, match=f"^{checkpoint}: trained with ") as refused:
         trainer.train(resume_from_checkpoint=True)  # the last one
+    assert re.search(message, str(refused.value))
+    assert "\n" not in str(refused.value)
+    assert contents(checkpoint.parent) == before
 
 
 def test_streamed_data_may_be_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,11 +140,14 @@ def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path
 # Records and cards --------------------------------------------------------------------------------
 
 
+def saved_model(folder: Path) -> Path:
+    fresh_model().save_pretrained(folder)
+    small_tokenizer().save_pretrained(folder)
+    return folder
+
+
 def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
-    rows = make_rows(8)
-    base = tmp_path / "base"
-    fresh_model().save_pretrained(base)
-    small_tokenizer().save_pretrained(base)
+    base = saved_model(tmp_path / "base")
     options = {
         **BOTH,
         "per_device_train_batch_size": 2,
@@ -178,7 +162,7 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
     trainer = trained(
         str(base),
         settings(tmp_path / "out", **options),
-        rows,
+        make_rows(8),
         peft_config=adapter,
         data_description={"name": "drawn"},
     )
@@ -192,9 +176,8 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
         "dtype": "float32",
         "quantization": None,
     }
-    for name, value in {"r": 3, "lora_alpha": 5, "lora_dropout": 0.25}.items():
-        assert record["adapter"][name] == value
-    assert record["adapter"]["target_modules"] == ["q_proj"]
+    lora_settings = {"r": 3, "lora_alpha": 5, "lora_dropout": 0.25, "target_modules": ["q_proj"]}
+    assert lora_settings.items() <= record["adapter"].items()
     assert record["data"] | {"digest": ""} == {"name": "drawn", "rows": 8, "digest": ""}
     regularization = {
         name: getattr(trainer.args, name) for name in LayerSettings.__dataclass_fields__
@@ -219,17 +202,13 @@ def test_the_record_says_how_the_model_was_quantized(tmp_path: Path) -> None:
     model = fresh_model()
     model.config.quantization_config = BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=5.0)
     record = make_record(settings(tmp_path), model, {}, TrainerState())
-    found = record["model"]["quantization"]
-    assert found["quant_method"] == "bitsandbytes"
-    assert found["load_in_8bit"] is True
-    assert found["llm_int8_threshold"] == 5.0
+    quantization = {"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_threshold": 5.0}
+    assert quantization.items() <= record["model"]["quantization"].items()
 
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
 def test_the_card_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_lora: bool) -> None:
-    base = tmp_path / "base"
-    fresh_model().save_pretrained(base)
-    small_tokenizer().save_pretrained(base)
+    saved_model(tmp_path / "base")
     monkeypatch.chdir(tmp_path)
     trainer = trained(
         "base",
