@@ -26,7 +26,7 @@ from pragworld_tasks.layers.settings import (
     Intervention,
     Module,
     Replacement,
-    positions_problem,
+    check_positions,
 )
 from pragworld_tasks.layers.token_report import read_patched_tokens
 
@@ -130,15 +130,13 @@ def _add_ablate(commands: Commands) -> None:
 
 
 def _ablate(options: argparse.Namespace) -> None:
-    if problem := positions_problem(options.positions):
-        raise InputError(f"--positions {options.positions}: {problem}")
+    seed = options.seed if options.replacement == "resample" else None
+    intervention = Intervention(options.module, options.replacement, seed, options.positions)
     layers = None if options.layers is None else parse_layers(options.layers)
     sweep = _prepare(options)
 
     from pragworld_interp.run.sweeps import ablate_layers
 
-    seed = options.seed if options.replacement == "resample" else None
-    intervention = Intervention(options.module, options.replacement, seed, options.positions)
     report = ablate_layers(sweep, intervention, layers, options.out)
     if report is not None:
         print(report.to_text())
@@ -175,8 +173,7 @@ def _add_patch(commands: Commands) -> None:
 
 
 def _patch(options: argparse.Namespace) -> None:
-    if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
-        raise InputError(f"--positions {options.positions}: {problem}")
+    check_positions(options.positions, PARTS_OF_PAIRS)
     if options.row is not None and (options.positions, options.limit) != ("all", None):
         raise InputError(
             "--row patches every token of one variant; leave out --positions and --limit"

@@ -23,12 +23,10 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PatchingReport
 from pragworld_tasks.layers.settings import (
-    PARTS_OF_PAIRS,
     Intervention,
     Module,
     Replacement,
     check_choice,
-    positions_problem,
 )
 from pragworld_tasks.layers.token_report import TokenReport
 
@@ -103,10 +101,6 @@ def ablate(
         >>> ablate(model, tokenizer, **own).plain.accuracy.total
         2
     """
-    check_choice("module", module, Module)
-    check_choice("replacement", replacement, Replacement)
-    if problem := positions_problem(positions):
-        raise InputError(f"positions={positions!r}: {problem}")
     drawn = int(seed) if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = read_own_prompts(prompts, labels, answers, groups)
@@ -166,8 +160,6 @@ def patch(
         >>> len(report.pairs)
         1
     """
-    if problem := positions_problem(positions, PARTS_OF_PAIRS):
-        raise InputError(f"positions={positions!r}: {problem}")
     own = read_own_prompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
@@ -284,17 +276,8 @@ def _prepared(
             getattr(model.config, "_commit_hash", None),
             adapter=None,
             chat_template=chat_template,
-            quantization=_quantization(model),
         )
         yield make_sweep(decoder, identity, examples, engine=engine, budget=batch_tokens)
     finally:
         for module, is_training in modes:
             module.training = is_training
-
-
-def _quantization(model: Any) -> str | None:
-    """Return how the weights are quantized, as reports name it."""
-    for name in ("4bit", "8bit"):
-        if getattr(model, f"is_loaded_in_{name}", False):
-            return name
-    return None

@@ -50,24 +50,18 @@ def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
         row: The row of the variant.
 
     Raises:
-        InputError: There is no such row, it is that of an original, or its original is missing.
+        InputError: The row is not a variant, or its original is missing.
     """
-    rows = {document.row: document for document in documents}
     place = f"split {documents[0].split}, row {row}"
-    if row not in rows:
-        raise InputError(
-            f"{place}: there is no such document; choose a row from {min(rows)} to {max(rows)}"
-        )
-    group = [document for document in documents if document.group == rows[row].group]
-    if rows[row].is_original:
-        variants = ", ".join(str(document.row) for document in group if document.row != row)
-        remedy = f"one of its variants, rows {variants}" if variants else "a row of another split"
-        lack = "" if variants else " without altered variants"
-        raise InputError(f"{place}: an original{lack}; choose {remedy}")
-    originals = [document for document in group if document.is_original]
+    variants = {document.row: document for document in documents if not document.is_original}
+    if row not in variants:
+        rows = ", ".join(map(str, [*variants][:20])) or "another split, which has some"
+        raise InputError(f"{place}: not an altered variant among the documents; choose {rows}")
+    group = variants[row].group
+    originals = [each for each in documents if each.is_original and each.group == group]
     if not originals:
         raise InputError(f"{place}: its original is not among the documents; add it")
-    return [originals[0], rows[row]]
+    return [originals[0], variants[row]]
 
 
 def choose_targets(

@@ -121,7 +121,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         revision,
         adapter=model.adapter,
         chat_template=model.chat_template,
-        quantization=model.quantization,
     )
     return decoder, identity
 
@@ -133,7 +132,6 @@ def model_identity(
     *,
     adapter: str | None,
     chat_template: bool,
-    quantization: str | None,
 ) -> ModelIdentity:
     """Return the identity of a loaded model, for reports.
 
@@ -143,7 +141,6 @@ def model_identity(
         revision: The revision of its weights, if known.
         adapter: The folder of its adapter; None for the names that peft knows its adapters by.
         chat_template: Whether prompts go through the tokenizer's chat template.
-        quantization: The quantization of the weights, if any.
     """
     tokenizer = decoder.tokenizer
     labels = [tokenizer.decode([label]) for label in decoder.labels]
@@ -157,8 +154,14 @@ def model_identity(
         layers=len(decoder.blocks),
         labels=tuple(labels),
         chat_template=chat_template,
-        quantization=quantization,
+        quantization=_quantization(decoder.model),
     )
+
+
+def _quantization(model: Any) -> str | None:
+    """Return how the weights are quantized, as reports name it."""
+    kinds = (bits for bits in ("4bit", "8bit") if getattr(model, f"is_loaded_in_{bits}", False))
+    return next(kinds, None)
 
 
 def _adapter_identity(model: Any, name: str | None) -> str | None:

@@ -39,7 +39,14 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
-from pragworld_tasks.layers.settings import DataIdentity, Intervention, ModelIdentity, every_layer
+from pragworld_tasks.layers.settings import (
+    PARTS_OF_PAIRS,
+    DataIdentity,
+    Intervention,
+    ModelIdentity,
+    check_positions,
+    every_layer,
+)
 from pragworld_tasks.layers.token_report import TokenReport
 
 # By number, the gold probabilities of an example in each run.
@@ -314,6 +321,7 @@ def patch_layers(
             positions, the engine is not installed, the journal is of another run, logits are
             not finite, or the memory does not suffice.
     """
+    check_positions(positions, PARTS_OF_PAIRS)
     pairs = {group.number: patching_pairs(group, positions) for group in sweep.groups}
     if not any(pairs.values()):
         split = f"split {sweep.data.split}"
@@ -385,13 +393,15 @@ def trace_layers(sweep: Sweep) -> TokenReport:
     (group,) = sweep.groups
     engine = sweep.start_engine()
     trace = tracing.plan_trace(group)
+    pairs = trace.pairs
+    size = max(1, sweep.budget // max(map(len, group.prompts)))  # that run together
 
     def work(pairs: Sequence[PatchingPair], budget: int) -> list[Any]:
         (logits,) = _patched_logits(sweep.decoder, engine, [group], [pairs], budget)
         return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
 
     plan = SweepPlan(
-        tracing.portions(trace, engine.layout == "trees", sweep.budget),
+        [pairs[start : start + size] for start in range(0, len(pairs), size)],
         work,
         sweep.budget,
         name=lambda _: group.examples[trace.altered].place,

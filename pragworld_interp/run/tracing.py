@@ -83,27 +83,6 @@ def plan_trace(group: PromptGroup) -> TracePlan:
     return TracePlan(group, original, altered, [*map(part_of, range(last + 1))], sources)
 
 
-def portions(plan: TracePlan, trees: bool, budget: int) -> list[list[PatchingPair]]:
-    """Divide the pairs of a plan into portions that run together, in order.
-
-    Args:
-        plan: The plan.
-        trees: Whether a patched run begins where something is patched, or at the first token.
-        budget: The tokens of a portion.
-    """
-    length = max(map(len, plan.group.prompts))
-    divided: list[list[PatchingPair]] = []
-    left = 0
-    for pair in plan.pairs:
-        tokens = length - min(target for target, _ in pair.alignment) if trees else length
-        if tokens > left:
-            divided.append([])
-            left = budget
-        divided[-1].append(pair)
-        left -= tokens
-    return divided
-
-
 def build_trace(
     plan: TracePlan,
     model: ModelIdentity,

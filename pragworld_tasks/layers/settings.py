@@ -95,6 +95,11 @@ class Intervention:
     seed: int | None = None
     positions: str = "all"
 
+    def __post_init__(self) -> None:
+        check_choice("module", self.module, Module)
+        check_choice("replacement", self.replacement, Replacement)
+        check_positions(self.positions)
+
     @property
     def name(self) -> str:
         """The intervention in words, without the seed."""
@@ -138,20 +143,21 @@ def every_layer(count: int) -> tuple[Target, ...]:
     return tuple(Target((layer,)) for layer in range(count))
 
 
-def positions_problem(positions: object, parts: Sequence[str] = PARTS) -> str | None:
-    """Return what is wrong with a setting of positions, as the end of an error; None if nothing.
-
-    Args:
-        positions: The setting.
-        parts: The names that it may be, `PARTS` or `PARTS_OF_PAIRS`.
+def check_positions(positions: str, parts: Sequence[str] = PARTS) -> None:
+    """Refuse positions that are neither a span nor one of the parts.
 
     Examples:
-        >>> positions_problem("dialog")
-        'must be all, dialogue, question, last, or a span of tokens such as 3:8 or -5:'
+        >>> check_positions("dialog")
+        Traceback (most recent call last):
+        ...
+        pragworld_tasks.errors.InputError: positions dialog: must be all, dialogue, question, last,
+        or a span of tokens such as 3:8 or -5:
     """
-    if isinstance(positions, str) and (positions in parts or _SPAN.fullmatch(positions)):
-        return None
-    return f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
+    if positions not in parts and not _SPAN.fullmatch(positions):
+        names = ", ".join(parts)
+        raise InputError(
+            f"positions {positions}: must be {names}, or a span of tokens such as 3:8 or -5:"
+        )
 
 
 def check_choice(name: str, value: str, choices: Any) -> None:

@@ -329,9 +329,9 @@ def test_a_span_may_count_from_the_end(run: Run, refused: Callable[..., str]) ->
     assert [report.positions for report in spans] == ["-1:", "last"]
     assert spans[0].pairs == spans[1].pairs  # all prompts end in one token
     refusal = refused("patch", "--positions", "-1", *TINY, "--out", "out")
-    assert refusal.startswith("--positions -1: must be all, ")
+    assert refusal.startswith("positions -1: must be all, ")
     refusal = refused("patch", "--positions", "ends", *TINY, "--out", "out")
-    assert refusal.startswith("--positions ends: must be all, dialogue, ")
+    assert refusal.startswith("positions ends: must be all, dialogue, ")
     refusal = refused("patch", "--positions", "-1:-3", *TINY, "--out", "out")
     assert refusal.endswith(" tokens, none of them in -1:-3; choose another span")
 

@@ -103,7 +103,7 @@ def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
 @pytest.mark.filterwarnings("ignore")  # peft's own
 def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: Path) -> None:
     def identity(model: Any) -> str | None:
-        settings: dict[str, Any] = {"adapter": None, "chat_template": False, "quantization": None}
+        settings: dict[str, Any] = {"adapter": None, "chat_template": False}
         return model_identity(from_model(model, loaded[1]), "tiny", None, **settings).adapter
 
     config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
@@ -197,10 +197,10 @@ def test_reports_show_themselves(
         ("ablate", {"layers": []}, "layers: there are none"),
         ("ablate", {"layers": [(1, 2)], "module": "heads"}, r"layers 1\+2: heads are ablated one"),
         ("ablate", {"layers": [True]}, r"layers=\[True\]: not a list of layers"),
-        ("ablate", {"positions": "first"}, "positions='first': must be all, dialogue, "),
+        ("ablate", {"positions": "first"}, "positions first: must be all, dialogue, "),
         ("ablate", {"positions": "9999:"}, "row 0: the prompt has .* none of them in 9999:;"),
         ("ablate", {"replacement": "zeros"}, "must be one of zero, mean, resample"),
-        ("patch", {"positions": "dialog"}, "positions='dialog': must be all, dialogue, "),
+        ("patch", {"positions": "dialog"}, "positions dialog: must be all, dialogue, "),
         ("ablate", {"chat_template": True}, "has no chat template; leave out chat_template=True"),
     ],
 )
