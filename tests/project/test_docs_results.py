@@ -128,7 +128,7 @@ def test_what_the_page_says_of_the_table(
         f"[readers of the labels](labels.md) reach {readers.robust_acc:.0f} %",
         f"but the first, by up to {max(losses):.1f} points",
         f"by {min(gains):.1f} to {max(gains):.1f} points",
-        f"All {best.metrics['robust_acc'].right} groups that Llama-3.3-70B answers correctly",
+        f"includes all {best.metrics['robust_acc'].right} groups that Llama-3.3-70B answers correctly",
     )
     test = compare_scores(best, readers).on_groups
     assert test
