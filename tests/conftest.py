@@ -4,11 +4,13 @@ import functools
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser_pages import open_browser
 from command_runs import run_program, serve_programs
 from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
@@ -71,6 +73,26 @@ def released() -> Path:
     if not folder:
         pytest.skip("the released PragWorld files: set PRAGWORLD_DATA to their folder")
     return Path(folder).resolve()
+
+
+@pytest.fixture
+def released_data(released: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the released files, which PRAGWORLD_DATA names."""
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    return released
+
+
+@pytest.fixture
+def sample_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PRAGWORLD_DATA name our own small files in the released formats."""
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium, or the test is skipped."""
+    with open_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

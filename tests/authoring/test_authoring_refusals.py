@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 from command_runs import refused
 
-from pragworld_tasks import chat
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.results import write_votes
 from pragworld_tasks.cli import main
 
-NOWHERE = "http://127.0.0.1:9/v1"
 SEED = json.dumps({"conversation": "Ann: Where are the plums?\nBen: In the hall."})
-OPTIONS = "--seeds seeds.jsonl --out mine --model writer"
-AUTHOR = f"author {OPTIONS} --base-url {NOWHERE}"
+AUTHOR = "author --seeds seeds.jsonl --out mine --model writer --base-url http://127.0.0.1:9/v1"
 PROMPTS = f"{AUTHOR} --prompts mine.toml"
 
 
@@ -23,8 +20,6 @@ PROMPTS = f"{AUTHOR} --prompts mine.toml"
     [
         (f"{AUTHOR} --turns 3", "", "--turns 3: must be at least 4"),
         (f"{AUTHOR} --temperature nan", "", "--temperature nan: must be at least 0"),
-        (f"author {OPTIONS} --base-url box:8000/v1", "", "base URL box:8000/v1: must look like http"),
-        (AUTHOR, "", f"{NOWHERE}: .*; check the server, the URL, the model"),
         (f"{AUTHOR} --out theirs", "", "theirs: has other files than an `author` run's; choose another"),
 
         (AUTHOR, f"{SEED}\n{{}}", r"line 2\): conversation: Field required; a seed is a line such as"),
@@ -46,7 +41,6 @@ def test_what_is_refused(
     command: str, content: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(chat, "RETRIES", 0)
     Path("theirs").mkdir()
     Path("theirs/notes.txt").write_text("mine")
     Path("finished").mkdir()

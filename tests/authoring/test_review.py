@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import (
-    HOSTILE,
-    HOSTILE_NAME,
-    accessibility_problems,
-    fits,
-    open_browser,
-    watched_page,
-)
+from browser_pages import HOSTILE, HOSTILE_NAME, accessibility_problems, fits, watched_page
 
 from pragworld_tasks.authoring.labels import Decision, DecisionFile, read_decisions
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
@@ -78,12 +71,6 @@ def _write_run(folder: Path, documents: list[VotedDocument]) -> None:
     made = AuthoredDocuments(documents, dropped)
     write_votes(folder, made)
     write_results(folder, made, {})
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as browser:
-        yield browser
 
 
 _LOOKS = {"phone": (390, "light"), "desk": (1280, "dark")}

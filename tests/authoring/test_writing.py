@@ -174,13 +174,10 @@ def test_likeness_is_the_share_of_word_sequences() -> None:
     words = [f"w{number}" for number in range(80)]
     first = "Ann: " + " ".join(words[:40])
     second = "Ben: " + " ".join(words[20:60])  # 17 of its 37 sequences are in the first
-    assert checks.shared_part(checks.word_grams(second), checks.word_grams(first)) == pytest.approx(
-        17 / 37
-    )
-    assert (
-        checks.shared_part(checks.word_grams(first), checks.word_grams(first.replace("Ann", "Eve")))
-        == 1
-    )
+    texts = (first, second, first.replace("Ann", "Eve"))
+    grams, of_second, of_others_label = map(checks.word_grams, texts)
+    assert checks.shared_part(of_second, grams) == pytest.approx(17 / 37)
+    assert checks.shared_part(grams, of_others_label) == 1
 
 
 @given(st.integers(1, 30), st.integers(0, 10**6))

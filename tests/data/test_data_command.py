@@ -45,9 +45,8 @@ def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_check_of_the_released_files_finds_what_is_known(
-    released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    released_data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     main(["data", "check", "manual", "entity_tracking"])
     output = capsys.readouterr().out
     assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in output

@@ -120,12 +120,8 @@ def test_two_swapped_labels_are_not_the_released_file(documents: list[Document])
 
 
 def test_the_labels_are_printed_with_what_the_readers_said(
-    released: Path,
-    documents: list[Document],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    released_data: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     main(["data", "labels"])
     disputed, undetermined = capsys.readouterr().out.split("21 of 500 documents: undetermined")
     assert re.findall(r"^row (\d+),", disputed, re.MULTILINE) == [str(row) for row in DISPUTED]

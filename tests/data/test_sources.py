@@ -153,9 +153,8 @@ def test_what_a_named_folder_lacks_is_looked_for_elsewhere_and_said(
 
 
 def test_a_file_that_is_not_the_released_one_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sample_data: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     load_split("manual")
     assert "is not the released file: documents, groups and yes answers: (10, 3, 4)" in caplog.text
 

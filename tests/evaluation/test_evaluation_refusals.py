@@ -23,6 +23,8 @@ from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
 
 MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
+RESPONSES = SAMPLES / FILES["entity_tracking"].path  # with the documents that they answer
+TRACKING = read_split("entity_tracking", RESPONSES)
 DOCUMENTS = generate_documents(groups=2, seed=1)
 GOLD: list[Any] = [document.answer for document in DOCUMENTS]
 YES = {"response": "yes"}
@@ -96,10 +98,7 @@ FILES_HERE: dict[str, str] = {
         ("cut.jsonl", "not all documents are there, or it holds two runs; pass a whole run"),
         ("worded.jsonl", "a task that does not answer each question once"),
         ("old.json", "not a run record: schema_version: Input should be 2"),
-        (
-            "published:gpt-5 --split generated",
-            "no published answers of that model to the split gen",
-        ),
+        ("published:gpt-5 --split generated", "no published answers of that model to the split"),
         ("readings:4 --split manual", "no such reading; choose from majority, 1, 2, 3"),
         ("readings:1 --against published:all", "--against names 14 runs .*; name one"),
         ("plain.jsonl --split manual --documents x", "--documents: not for the split manual"),
@@ -109,9 +108,8 @@ FILES_HERE: dict[str, str] = {
     ],
 )
 def test_the_command_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, line: str
+    sample_data: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, line: str
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "part").mkdir()
@@ -134,7 +132,7 @@ TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2
         (lambda: score(TWICE, GOLD * 2), "2 documents to score are the original of group 0"),
         (lambda: score(DOCUMENTS, GOLD[1:]), rf"{len(GOLD) - 1} responses for {len(GOLD)} docu"),
         (
-            lambda: score(MANUAL[::-1], read_predictions(SAMPLES / "answers.jsonl", MANUAL)),
+            lambda: score(TRACKING[::-1], read_predictions(RESPONSES, TRACKING)),
             "the responses are to other contexts and questions than those of the",
         ),
         (lambda: analyze_items({}), "there are no runs; pass one or more"),
@@ -144,11 +142,7 @@ TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2
         ),
     ],
 )
-def test_calls_from_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object], line: str
-) -> None:
-    (tmp_path / "answers.jsonl").write_text(lines([YES] * len(MANUAL)))
-    monkeypatch.setattr(f"{__name__}.SAMPLES", tmp_path)
+def test_calls_from_python(call: Callable[[], object], line: str) -> None:
     with pytest.raises(InputError, match=line) as refusal:
         call()
     assert "\n" not in str(refusal.value)

@@ -30,7 +30,7 @@ def test_every_task_puts_its_prompt_and_gives_the_figures_of_its_samples(
     prompt = evaluation_prompt if task in PAPER[:2] else label_prompt
     for document, sample in zip(documents_of(task, SAMPLES), all_groups.samples(task), strict=True):
         context, request = sample["arguments"]["gen_args_0"].values()
-        assert context == prompt({"context": document.context, "question": document.question})
+        assert context == prompt(document)
         if task.endswith("_mc"):
             assert request == " yes"
         else:
@@ -61,11 +61,10 @@ def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Non
     )
     assert evaluation.returncode == 0, evaluation.log
     document = documents_of("pragworld_manual", SAMPLES)[0]
-    content = {"context": document.context, "question": document.question}
     for task, prompt in prompts.items():
         assert_table_is_score(evaluation, task, SAMPLES)
         sent = evaluation.samples(task)[0]["arguments"]["gen_args_0"]
-        assert sent["arg_0"] == f"<s><|user|>{prompt(content)}<|end|><|assistant|>"
+        assert sent["arg_0"] == f"<s><|user|>{prompt(document)}<|end|><|assistant|>"
     assert sent["arg_1"] == "yes"  # behind a chat template, without the space
 
 

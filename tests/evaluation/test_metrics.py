@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from pragworld_tasks.evaluation.metrics import (
     percentile_interval,
     rank_runs,
     robust_tally,
-    sums_of_signs,
     tallies,
     tally,
 )
@@ -242,15 +240,6 @@ def test_tosses_of_a_coin_are_binomial(count: int) -> None:
 @given(st.lists(st.integers(-3, 3), max_size=12))
 def test_equal_values_share_their_average_rank(values: list[int]) -> None:
     np.testing.assert_array_equal(average_ranks(values), rankdata(values))
-
-
-@given(st.lists(st.integers(0, 4), max_size=8))
-def test_sums_of_signs_against_all_signs(sizes: list[int]) -> None:
-    reach = sum(sizes)
-    expected = np.zeros(2 * reach + 1)
-    for signs in itertools.product((1, -1), repeat=len(sizes)):
-        expected[reach + sum(map(operator.mul, signs, sizes))] += 0.5 ** len(sizes)
-    np.testing.assert_allclose(sums_of_signs(sizes), expected, atol=1e-12)
 
 
 def test_ranks_and_their_intervals_are_those_of_counting() -> None:

@@ -204,11 +204,10 @@ def test_shipped_answers_are_those_of_the_released_responses(
 
 
 def test_the_script_writes_what_is_shipped(
-    released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    released_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
     script = importlib.import_module("ship_published_answers")
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
-    for file in script.ship(released / "responses", tmp_path):
+    for file in script.ship(released_data / "responses", tmp_path):
         shipped = script.SHIPPED / file.relative_to(tmp_path)
         assert file.read_bytes() == shipped.read_bytes()

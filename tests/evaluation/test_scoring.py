@@ -124,11 +124,6 @@ def test_items_against_a_count_by_hand() -> None:
 # The command --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sample_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-
-
 def test_the_tables_of_one_run(
     sample_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,12 +154,8 @@ def test_comparison_of_two_runs(
 
 
 def test_all_released_runs_in_one_table(
-    released: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    released_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     main(["score", "published:all", "readings:majority", "--items", str(tmp_path / "items.csv")])
     rows = table(capsys.readouterr().out)
     first, second = "Llama-3.3-70B-Instruct", "Qwen2.5-72B-Instruct"
@@ -174,7 +165,7 @@ def test_all_released_runs_in_one_table(
     assert shown == sorted(shown, reverse=True)
     row = rows[f"published:{first}"]
     assert row["robust_acc, released scoring"] == "61.22"
-    documents = read_split("manual", released / FILES["manual"].path)
+    documents = read_split("manual", released_data / FILES["manual"].path)
     reports = [score(documents, published_answers(model)) for model in (first, second)]
     groups = compare_scores(*reports).on_groups
     assert groups

@@ -277,16 +277,12 @@ def test_titles_are_short_and_differ() -> None:
     assert [*by_title(reports).items()] == [*zip(titles, reports, strict=True)]
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the path of a file that tests overwrite."""
-    return tmp_path_factory.mktemp("layers") / "layers.json"
-
-
 @given(sweep=sweeps())
-def test_a_report_comes_back_from_its_file(sweep: Sweep, file: Path) -> None:
-    report = make_report(*sweep)
-    report.write(file, overwrite=True)
+def test_a_report_comes_back_from_its_file(
+    sweep: Sweep, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file, report = tmp_path_factory.mktemp("layers") / "layers.json", make_report(*sweep)
+    report.write(file)
     read = read_layers(file)
     assert read == report
     assert (repr(read.plain), repr(read.layers)) == (repr(report.plain), repr(report.layers))

@@ -290,12 +290,8 @@ def test_only_a_folder_that_it_wrote_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_released_runs_stand_beside_their_published_figures(
-    released: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    released_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     runs = ["published:gpt-3.5-turbo", "published:Llama-3.3-70B-Instruct", "readings:majority"]
     out = tmp_path / "site"
     main(["board", *runs, "--out", str(out)])

@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import (
-    HOSTILE,
-    HOSTILE_NAME,
-    accessibility_problems,
-    fits,
-    open_browser,
-    watched_page,
-)
+from browser_pages import HOSTILE, HOSTILE_NAME, accessibility_problems, fits, watched_page
 
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.leaderboard.boards import Board
@@ -26,12 +19,6 @@ for (const table of document.querySelectorAll("table")) {
   for (const row of [...table.rows].slice(5)) row.remove();
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(

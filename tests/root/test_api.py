@@ -1,11 +1,9 @@
 """The Python API: what it returns is what the command prints, and what it refuses."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from places import SAMPLES
 
 import pragworld_tasks as pt
 from pragworld_tasks.cli import main
@@ -13,9 +11,8 @@ from pragworld_tasks.evaluation.run_record import ModelRecord, to_record
 
 
 @pytest.fixture
-def manual(monkeypatch: pytest.MonkeyPatch) -> list[pt.Document]:
+def manual(sample_data: None) -> list[pt.Document]:
     """The sample manual split: 10 documents in 3 groups."""
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     return pt.load("manual")
 
 
@@ -43,35 +40,17 @@ def test_generated_documents_need_no_settings_object() -> None:
     assert {document.split for document in documents} == {"generated"}
 
 
-def test_mistakes_are_value_errors_with_a_remedy(manual: list[pt.Document]) -> None:
-    mixed = [*manual, *pt.generate(groups=2)]
-    mistakes: list[tuple[Callable[[], object], str]] = [
-        (lambda: pt.generate(group=3), "setting 'group' does not exist; choose from groups, "),
-        (lambda: pt.score([], []), "the documents to score are missing; pass those of one split"),
-        (
-            lambda: pt.score(mixed, []),
-            "the documents to score are of the splits generated, manual; ",
-        ),
-    ]
-    for mistake, message in mistakes:
-        with pytest.raises(ValueError, match=f"^{message}") as refusal:
-            mistake()
-        assert isinstance(refusal.value, pt.InputError)
+def test_mistakes_are_value_errors_with_a_remedy() -> None:
+    assert issubclass(pt.InputError, ValueError)
+    with pytest.raises(
+        pt.InputError, match=r"^setting 'group' does not exist; choose from groups, "
+    ):
+        pt.generate(group=3)
 
 
-def test_metrics_are_attributes_of_the_splits_that_have_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+def test_metrics_are_attributes_of_the_splits_that_have_them(sample_data: None) -> None:
     documents = pt.load("entity_tracking")
     result = pt.score(documents, ["yes"] * len(documents))
     assert result.yes_acc == 100
     with pytest.raises(AttributeError, match="of the split entity_tracking has no 'robust_acc'"):
         _ = result.robust_acc
-
-
-def test_prompts_take_documents_and_records(manual: list[pt.Document]) -> None:
-    document = manual[0]
-    record = {"context": document.context, "question": document.question}
-    assert pt.evaluation_prompt(document) == pt.evaluation_prompt(record)
-    assert pt.label_prompt(document) == pt.label_prompt(record)

@@ -82,10 +82,7 @@ def test_what_is_no_answer_and_which_label_is_likelier() -> None:
     assert score_likelihoods(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
 
 
-def test_data_set_is_documents_whatever_else_lm_eval_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -> None:
     documents = harness.split_dataset(
         "manual", version=1.0, split="other", pretrained="some/model"
     )["test"]

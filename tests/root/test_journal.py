@@ -14,12 +14,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For tests that run many times."""
-    return tmp_path_factory.mktemp("journals")
-
-
 def write(path: Path, *values: Any, **settings: Any) -> list[Any]:
     """Append values; return what was there."""
     with open_journal(path, **{"identity": {"model": "m"}, **settings}) as journal:
@@ -45,10 +39,9 @@ def full_disk(size: int) -> Iterator[None]:
     st.integers(min_value=0),
 )
 def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(
-    folder: Path, lock: bool, values: list[Any], cut: int
+    tmp_path_factory: pytest.TempPathFactory, lock: bool, values: list[Any], cut: int
 ) -> None:
-    path = folder / "journal"
-    path.unlink(missing_ok=True)
+    path = tmp_path_factory.mktemp("journals") / "journal"
     for value in values:
         write(path, value, lock=lock)
     content = path.read_bytes() if path.exists() else b""
@@ -58,7 +51,7 @@ def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(
     assert write(path, "further", lock=lock) == values[:whole]
     assert write(path, lock=lock) == [*values[:whole], "further"]
     assert path.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
-    assert [one.name for one in folder.iterdir()] == [path.name]  # no lock, no part of a file
+    assert [one.name for one in path.parent.iterdir()] == [path.name]  # no lock, no part of a file
 
 
 def test_half_a_character_is_kept(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from command_runs import run_program
 from places import ROOT
@@ -19,9 +18,8 @@ from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.tiny import tiny_folder
 
 
-@pytest.fixture(scope="module")
-def scores() -> dict[str, float]:
-    """Metrics on a new test split, with Prompt 2 and the likelier label as the answer."""
+def test_it_is_clearly_above_chance_and_not_robust() -> None:
+    """On a new test split, with Prompt 2 and the likelier label as the answer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
     test = list(documents(generate(GeneratorSettings(groups=40, seed=20_261_121))))
@@ -33,12 +31,9 @@ def scores() -> dict[str, float]:
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
             logits = model(**batch, logits_to_keep=1).logits[:, -1, labels]
         answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
-    return {name: tally.share for name, tally in tallies(to_run(test, answers)).items()}
-
-
-def test_it_is_clearly_above_chance_and_not_robust(scores: dict[str, float]) -> None:
-    assert scores["acc"] >= 0.75
-    assert scores["robust_acc"] <= scores["acc"] - 0.15
+    found = tallies(to_run(test, answers))
+    assert found["acc"].share >= 0.75
+    assert found["robust_acc"].share <= found["acc"].share - 0.15
 
 
 def test_it_is_small_and_its_labels_are_single_tokens() -> None:
