@@ -10,15 +10,20 @@ from pragworld_tasks import lazy_exports
 if TYPE_CHECKING:
     from pragworld_train.config import LayerRegularizedSFTConfig
     from pragworld_train.data import to_dataset
+    from pragworld_train.layer_losses import LayerLossesMixin
+    from pragworld_train.layer_settings import LayerSettings
     from pragworld_train.losses import LabelProbe, hls_loss, ula_loss
-    from pragworld_train.probe_labels import add_probe_labels
+    from pragworld_train.probe_labels import ProbeLabelCollator, add_probe_labels
     from pragworld_train.probes import load_probes
     from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 __all__ = [
     "LabelProbe",
+    "LayerLossesMixin",
     "LayerRegularizedSFTConfig",
     "LayerRegularizedSFTTrainer",
+    "LayerSettings",
+    "ProbeLabelCollator",
     "add_probe_labels",
     "hls_loss",
     "load_probes",

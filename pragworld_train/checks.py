@@ -1,5 +1,6 @@
 """What the trainer refuses, because a loss would be wrong or could not be computed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,43 +10,54 @@ from pragworld_tasks.errors import InputError
 from pragworld_train.config import LayerRegularizedSFTConfig
 
 
-def check_settings(
-    args: LayerRegularizedSFTConfig, peft_config: Any, compute_loss_func: Any
-) -> None:
-    """Refuse settings that would make the losses wrong, before a model is loaded.
+def check_losses(args: Any) -> None:
+    """Refuse arguments of a trainer that would make the losses wrong.
+
+    Raises:
+        InputError: There is such an argument.
+    """
+    distributed = args.distributed_state.distributed_type
+    shards = args.deepspeed_plugin is not None or distributed == DistributedType.FSDP
+    reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
+    _refuse_first(
+        {
+            "gradient_checkpointing_kwargs use_reentrant: it drops the gradients of what hooks "
+            "read inside a layer, and with them both losses; leave it out": reentrant
+            and args.gradient_checkpointing,
+            "gradient_share_steps: it needs several backward passes, which torch_compile, "
+            "activation_offloading, FSDP and DeepSpeed do not allow; leave it out": (
+                args.gradient_share_steps
+            )
+            and (args.torch_compile or getattr(args, "activation_offloading", False) or shards),
+            "DeepSpeed ZeRO stage 3: no process has a whole MLP to read; use stage 1 or 2, or "
+            "FSDP": args.deepspeed_plugin is not None and args.deepspeed_plugin.zero_stage == 3,
+        }
+    )
+
+
+def check_settings(args: LayerRegularizedSFTConfig, compute_loss_func: Any) -> None:
+    """Refuse settings of TRL that would make the losses wrong, before a model is loaded.
 
     Raises:
         InputError: There is such a setting.
     """
-    check_adapter(peft_config)
-    reentrant = (args.gradient_checkpointing_kwargs or {}).get("use_reentrant")
     two_passes = "TRL needs a second forward pass for it, and the losses use one; leave it out"
-    refused = {
-        "gradient_checkpointing_kwargs use_reentrant: it drops the gradients of what hooks read "
-        "inside a layer, and with them both losses; leave it out": args.gradient_checkpointing
-        and reentrant,
-        f"compute_loss_func: {two_passes}": compute_loss_func is not None,
-        f"label_smoothing_factor: {two_passes}": args.label_smoothing_factor,
-        "packing_strategy wrapped: it separates prompts from their labels; use bfd, the "
-        "default": args.packing and args.packing_strategy == "wrapped",
-        "gradient_share_steps: it needs several backward passes, which torch_compile, "
-        "activation_offloading, FSDP and DeepSpeed do not allow; leave it out": bool(
-            args.gradient_share_steps
-        )
-        and bool(
-            args.torch_compile
-            or args.activation_offloading
-            or args.deepspeed_plugin is not None
-            or args.distributed_state.distributed_type == DistributedType.FSDP
-        ),
-        "packing without max_length: set max_length, to which rows are packed": args.packing
-        and args.max_length is None,
-        "dataset_kwargs skip_prepare_dataset: the data must be checked before training; leave it "
-        "out": (args.dataset_kwargs or {}).get("skip_prepare_dataset"),
-        "DeepSpeed ZeRO stage 3: no process has a whole MLP to read; use stage 1 or 2, or "
-        "FSDP": args.deepspeed_plugin is not None and args.deepspeed_plugin.zero_stage == 3,
-    }
-    for message, applies in refused.items():
+    _refuse_first(
+        {
+            f"compute_loss_func: {two_passes}": compute_loss_func is not None,
+            f"label_smoothing_factor: {two_passes}": args.label_smoothing_factor,
+            "packing_strategy wrapped: it separates prompts from their labels; use bfd, the "
+            "default": args.packing and args.packing_strategy == "wrapped",
+            "packing without max_length: set max_length, to which rows are packed": args.packing
+            and args.max_length is None,
+            "dataset_kwargs skip_prepare_dataset: the data must be checked before training; leave "
+            "it out": (args.dataset_kwargs or {}).get("skip_prepare_dataset"),
+        }
+    )
+
+
+def _refuse_first(messages: Mapping[str, Any]) -> None:
+    for message, applies in messages.items():
         if applies:
             raise InputError(message)
 
@@ -94,14 +106,8 @@ def check_parallelism(accelerator: Any, peft_config: Any, dtype: torch.dtype) ->
             f"FSDP 1 with an adapter: it would be saved empty; use fsdp_version 2, {example}"
         )
     kind = str(plugin.state_dict_type).rpartition(".")[2]
-    if kind == "SHARDED_STATE_DICT" and peft_config is not None:
+    if kind != "FULL_STATE_DICT":
         raise InputError(
-            "fsdp_state_dict_type SHARDED_STATE_DICT with an adapter: accelerate leaves the probes "
-            "out of its checkpoints, so that a resumed run would have others; use FULL_STATE_DICT, "
-            f"{example}"
-        )
-    if kind != "FULL_STATE_DICT" and (kind != "SHARDED_STATE_DICT" or plugin.fsdp_version == 1):
-        raise InputError(
-            f"fsdp_state_dict_type {kind} with FSDP {plugin.fsdp_version}: neither the model nor "
-            f"its probes would be saved; use FULL_STATE_DICT, {example}"
+            f"fsdp_state_dict_type {kind}: transformers would not save the model, and accelerate "
+            f"leaves out the probes of an adapter; use FULL_STATE_DICT, {example}"
         )

@@ -38,8 +38,6 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
         probe_hidden_size: Hidden width of the two-layer probe on each useful layer.
         probe_classes: The labels that probes tell apart, as they are written in completions, in
             the order of their indices in `probe_labels`. By default `["yes", "no"]`.
-        probe_learning_rate: Initial learning rate of the probes, which have the schedule of the
-            model's weights. By default `learning_rate`. Probes are in float32.
         gradient_share_steps: Every how many steps to log `ula_gradient_share` and
             `hls_gradient_share`: the norm of each loss's gradient on the trained weights, with its
             weight, divided by that of cross-entropy. By default 0, for never, because it takes
@@ -50,16 +48,12 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
             report cannot be used.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.resolve_layers()
 
-
-def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
+def check_model(args: Any, model: Any) -> int:
     """Check that the layers in the settings fit a model, and return how many layers it has.
 
     Args:
-        args: The settings.
+        args: The settings, with the fields of `LayerSettings`.
         model: The model, or its name. None of its weights are loaded.
 
     Raises:

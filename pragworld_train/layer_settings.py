@@ -5,12 +5,11 @@ They stand apart from the trainer's configuration, which needs torch and trl, so
 """
 
 import logging
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
@@ -58,14 +57,17 @@ class LayerSettings:
             "help": "Labels, as in completions, that the probes tell apart. Default: yes and no."
         },
     )
-    probe_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Learning rate of the probes. Default: learning_rate."},
-    )
     gradient_share_steps: int = field(
         default=0,
         metadata={"help": "Log each loss's share of the gradient every so many steps."},
     )
+
+    def __post_init__(self) -> None:
+        """Check the arguments of a trainer, if this is a part of them, and resolve the layers."""
+        parent: Any = super()
+        if hasattr(parent, "__post_init__"):
+            parent.__post_init__()
+        self.resolve_layers()
 
     @property
     def amplified(self) -> list[int]:
@@ -99,9 +101,6 @@ class LayerSettings:
             raise InputError(
                 f"gradient_share_steps {self.gradient_share_steps}: must be at least 0"
             )
-        rate = self.probe_learning_rate
-        if rate is not None and not 0 <= rate < math.inf:
-            raise InputError(f"probe_learning_rate {rate}: must be a number of at least 0")
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")

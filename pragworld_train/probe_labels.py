@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import ClassLabel, Dataset, IterableDataset
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from trl.data_utils import common_prefix_length
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_tasks.errors import InputError
@@ -355,7 +353,7 @@ def _class_index(label: Any, classes: Sequence[str]) -> int | None:
 
 
 class ProbeLabelCollator:
-    """A collator that adds probe labels to batches, padded or concatenated like `labels`.
+    """A collator that adds probe labels to batches, padded or concatenated like `input_ids`.
 
     Batches have `probe_labels` [rows, length], and `probe_positions` [labels, 2], the row and the
     column of each label. These are found here, where no device has to wait for them. If sequences
@@ -364,32 +362,28 @@ class ProbeLabelCollator:
     """
 
     def __init__(self, collate: Any) -> None:
-        """Create a collator from one of other columns."""
+        """Create a collator from one of other columns, which keeps the order of examples."""
         self._collate = collate
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return a batch of examples."""
-        batch: dict[str, Any] = self._collate(examples)
-        if _COLUMN not in batch:
-            batch[_COLUMN] = self._padded(examples, batch["input_ids"])
-        batch["probe_positions"] = (batch[_COLUMN] != NO_LABEL).nonzero()
-        if "attention_mask" not in batch:
-            tokens = sum(len(example["input_ids"]) for example in examples)
-            batch["probe_mask"] = torch.arange(batch["input_ids"].shape[1])[None] < tokens
-        return batch
+        """Return a batch of examples.
 
-    def _padded(self, examples: Sequence[Mapping[str, Any]], ids: Tensor) -> Tensor:
-        if not isinstance(self._collate, DataCollatorForLanguageModeling):
+        Raises:
+            InputError: The other collator leaves tokens out, or adds some.
+        """
+        others = [{name: row[name] for name in row if name != _COLUMN} for row in examples]
+        batch: dict[str, Any] = self._collate(others)
+        rows = [row.get(_COLUMN) or [NO_LABEL] * len(row["input_ids"]) for row in examples]
+        labels = torch.tensor([label for row in rows for label in row])
+        mask = batch.get("attention_mask")
+        if mask is None:
+            length = batch["input_ids"].shape[1]
+            mask = batch["probe_mask"] = torch.arange(length)[None] < len(labels)
+        if mask.sum() != len(labels):
             raise InputError(
-                f"data_collator {type(self._collate).__name__}: its batches must hold "
-                "probe_labels, padded like labels"
+                f"data_collator {type(self._collate).__name__}: its batches must have the tokens "
+                "of their examples and padding; use one that leaves out and adds none"
             )
-        rows = [
-            example.get(_COLUMN) or [NO_LABEL] * len(example["input_ids"]) for example in examples
-        ]
-        if self._collate.padding_free:
-            rows = [[label for row in rows for label in row]]
-        padded = torch.full_like(ids, NO_LABEL)
-        for place, row in zip(padded, rows, strict=True):
-            place[: len(row)] = torch.tensor(row)
-        return padded
+        padded = torch.full_like(batch["input_ids"], NO_LABEL)
+        padded[mask.bool()] = labels
+        return {**batch, _COLUMN: padded, "probe_positions": (padded != NO_LABEL).nonzero()}

@@ -1,7 +1,7 @@
 """The probes of useful layers and their file, `label_probes.safetensors`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -25,18 +25,6 @@ def new_probes(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return {layer: LabelProbe(width, hidden, classes).float() for layer in layers}
-
-
-def give_learning_rate(
-    optimizer: torch.optim.Optimizer, weights: Iterable[Tensor], learning_rate: float
-) -> None:
-    """Move some weights of a new optimizer to groups of their own with another learning rate."""
-    own = {id(weight) for weight in weights}
-    for group in list(optimizer.param_groups):
-        moved = [weight for weight in group["params"] if id(weight) in own]
-        if moved:
-            group["params"] = [weight for weight in group["params"] if id(weight) not in own]
-            optimizer.add_param_group({**group, "params": moved, "lr": learning_rate})
 
 
 def write_probes(weights: Mapping[str, Tensor], classes: Sequence[str], folder: Path) -> None:

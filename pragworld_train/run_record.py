@@ -29,7 +29,7 @@ _FIXED = {
     "adapter": "peft_type r lora_alpha lora_dropout target_modules use_rslora use_dora",
     "data": "rows digest",
     "layers": "amplified suppressed ula_weight hls_weight hls_reduction probe_hidden_size "
-    "probe_classes probe_learning_rate",
+    "probe_classes",
     "training": "batch_size max_steps num_train_epochs seed data_seed bf16 fp16 optim "
     "learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps weight_decay adam_beta1 "
     "adam_beta2 adam_epsilon max_grad_norm",

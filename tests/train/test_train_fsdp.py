@@ -18,8 +18,7 @@ from torch import Tensor
 from train_runs import assert_close, distance, same_bits
 from transformers import AutoModelForCausalLM
 
-SHARDED_STATES = "fsdp, sharded states"  # which are refused for adapters
-CONFIGURATIONS = ("fsdp", SHARDED_STATES, "deepspeed_zero2")
+CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
 
 
 @pytest.fixture(scope="module", params=CONFIGURATIONS)
@@ -30,21 +29,16 @@ def sharded(
     if request.param == "deepspeed_zero2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed: not installed")
     folder = tmp_path_factory.mktemp(request.param)
-    file = f"{request.param.partition(',')[0]}.yaml"
-    configuration = str(ROOT / "examples" / "accelerate" / file)
+    configuration = str(ROOT / "examples" / "accelerate" / f"{request.param}.yaml")
     launcher = ["-m", "accelerate.commands.launch", "--config_file", configuration]
     launcher += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
-    kinds = list(KINDS)
-    if request.param == SHARDED_STATES:
-        launcher += ["--fsdp_state_dict_type", "SHARDED_STATE_DICT"]
-        kinds = ["full"]
     process = subprocess.run(
         [
             sys.executable,
             *launcher,
             str(Path(__file__).with_name("fsdp_on_cpu.py")),
             str(folder),
-            *kinds,
+            *KINDS,
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -73,8 +67,6 @@ def written(folder: Path) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sharded_training_equals_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
-    if not (sharded / kind).exists():
-        pytest.skip("sharded states of adapters are refused")
     torch.set_num_threads(1)
     found = written(sharded / kind)
     train_plainly(tmp_path / "one", kind)
