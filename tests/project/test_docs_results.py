@@ -422,7 +422,7 @@ def test_what_separates_models(answers: Answers, reports: dict[str, ScoreReport]
         LABELS,
         f"models answer {min(given):.0f} to {max(given):.0f} % of the flips correctly",
         f"rank correlation {correlation:.2f}",
-        f"where it misses the original, {100 * missed:.0f} % of the flips are correct",
+        f"Where the 14 models miss the original, {100 * missed:.0f} % of the flips are correct",
     )
     both = [
         (answers.given_the_original(covered, TEN), answers.given_the_original(covered, FOUR))
