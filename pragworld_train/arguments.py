@@ -126,7 +126,9 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
         )
     except InputError:
         raise
-    except (ValueError, TypeError, ImportError, OSError, IndexError, YAMLError) as error:
+    except IndexError as error:
+        raise InputError("--config needs the name of a YAML file") from error
+    except (ValueError, TypeError, ImportError, OSError, YAMLError) as error:
         raise InputError(f"settings: {' '.join(str(error).split())}") from error
     if unknown:
         raise InputError(f"no setting {unknown[0]}; `pragworld-train --help-all` lists all of them")

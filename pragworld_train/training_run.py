@@ -124,15 +124,13 @@ def _checkpoint_to_resume(settings: RunSettings) -> str | None:
         raise InputError(f"{out}: holds the model to train; choose another --output_dir")
     if resumed and resumed.resolve().parent == out.resolve():
         return str(resumed)
-    # A run that was killed before its first checkpoint was complete may begin anew.
-    is_begun = any(out.glob("checkpoint-*")) and not (out / RUN_FILE).exists()
-    may_begin_anew = is_begun and asked.lower() != "false"
+    begun = any(out.glob("checkpoint-*"))
+    if begun and asked.lower() != "false" and not (out / RUN_FILE).exists():
+        return str(resumed) if resumed else None  # it was killed before its first checkpoint
     held = [path.name for pattern in _WRITTEN for path in out.glob(pattern)]
-    if held and not may_begin_anew:
-        raise InputError(
-            f"{out}: holds {held[0]} already; pass --resume_from_checkpoint last to resume it, or "
-            "choose another --output_dir"
-        )
+    if held:
+        resume = "pass --resume_from_checkpoint last to resume it, or " if begun else ""
+        raise InputError(f"{out}: holds {held[0]} already; {resume}choose another --output_dir")
     return str(resumed) if resumed else None
 
 

@@ -105,7 +105,7 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
 
 REFUSED = [
     ("", "^--model_name_or_path is missing; name a model on the hub or a folder$"),
-    ("--config", "^settings: "),
+    ("--config", "^--config needs the name of a YAML file$"),
     ("--config nowhere.yaml", "^settings: .*No such file or directory: 'nowhere.yaml'"),
     ("--config list.yaml", "^settings: Config file list.yaml must contain a YAML mapping"),
     ("--config typo.yaml", "^no setting --ula_wait; `pragworld-train --help-all` lists all of "),
@@ -147,7 +147,7 @@ REFUSED = [
         "^--chat-template: that of thinking puts '<th",
     ),
     ("--model_name_or_path out", "^out: holds the model to train; choose another --output_dir$"),
-    ("MODEL --output_dir notes", "^notes: holds README.md already; pass --resume_from_checkpoint "),
+    ("MODEL --output_dir notes", "^notes: holds README.md already; choose another --output_dir$"),
     ("MODEL --output_dir notes --resume_from_checkpoint last", "^notes: holds README.md already"),
     ("MODEL --output_dir list.yaml/out", "Not a directory"),
 ]
