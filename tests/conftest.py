@@ -142,10 +142,9 @@ def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
         data: Path = SAMPLES,
         two_processes: bool = False,
         whole_index: bool = False,
-        with_our_models: bool = False,
     ) -> Evaluation:
         output = tmp_path_factory.mktemp("lm_eval")
-        return run_lm_eval(arguments, output, data, two_processes, whole_index, with_our_models)
+        return run_lm_eval(arguments, output, data, two_processes, whole_index)
 
     return run
 

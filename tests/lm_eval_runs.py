@@ -65,7 +65,6 @@ def run_lm_eval(
     data: Path,
     two_processes: bool,
     whole_index: bool,
-    with_our_models: bool,
 ) -> Evaluation:
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
     arguments = ["--include_path", str(ROOT / "task_configs"), *arguments]
@@ -75,8 +74,6 @@ def run_lm_eval(
         script = str(ROOT / "tests" / "lm_eval_parallel.py")
         arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
         process = run_in_two_processes("python", script, *arguments, **environment)
-    elif with_our_models:
-        process = run_program("pragworld-interp", "lm_eval", *arguments, **environment)
     else:
         process = run_program("lm_eval", *arguments, **environment)
     return Evaluation(process, output)

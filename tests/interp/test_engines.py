@@ -1,7 +1,6 @@
 """Both engines and plain hooks agree on every architecture and option; properties of patching."""
 
 import copy
-import importlib
 import logging
 import os
 import sys
@@ -532,11 +531,3 @@ def test_the_engines_share_no_code_that_runs_the_model(monkeypatch: pytest.Monke
     with pytest.raises(AssertionError):
         run_everything(PyveneEngine(decoder))
     run_everything(OnePassEngine(decoder, True))
-
-
-def test_without_pyvene_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pragworld_interp.engine.pyvene_engine")
-    monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
-    with pytest.raises(InputError) as caught:
-        importlib.import_module("pragworld_interp.engine.pyvene_engine")
-    assert str(caught.value).endswith("pip install 'pragworld[interp]'")

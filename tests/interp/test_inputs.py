@@ -1,16 +1,29 @@
-"""The layers that a user chooses, and what is refused."""
+"""What goes into a sweep: layers, examples, and positions of prompts and of pairs."""
 
-import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from layer_reports import make_documents
 
-from pragworld_interp.prompts.examples import document_examples, fingerprint
-from pragworld_interp.run.inputs import choose_targets, parse_layers
+from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.examples import Example, document_examples, fingerprint
+from pragworld_interp.prompts.pairs import patching_pairs
+from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_interp.run.inputs import choose_targets
+from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.settings import Target
+from pragworld_tasks.layers.settings import PARTS, PARTS_OF_PAIRS, Target, check_positions
+
+TOKENS = st.lists(st.integers(0, 5), max_size=20)
+DOCUMENTS = document_examples(generate(groups=1))[:2]
+# Words; each is a token that ends in a space or a line break, as long as the word is.
+TEXT = "<s> Read: \nA: it is red. \nB: I see. \nNow: \nIs it red? \nLabel: "
+CONTEXT, QUESTION = "A: it is red. \nB: I see. ", "Is it red? "
 
 
 @pytest.mark.parametrize(
@@ -20,18 +33,6 @@ def test_numbers_of_any_kind_are_layers(layers: Any) -> None:
     targets = choose_targets(layers, 3)
     assert targets == (Target((1,)), Target((0,)))
     assert {type(layer) for target in targets for layer in target.layers} == {int}
-
-
-@pytest.mark.parametrize("layers", [1, "0-2", [0.5], ["1"], [None], [[0, "1"]], [True, 1.0]])
-def test_what_is_no_layer_is_named(layers: Any) -> None:
-    with pytest.raises(InputError, match=r"not.* layer.*; give .*\[3, \(5, 7\)\]$"):
-        choose_targets(layers, 3)
-
-
-@pytest.mark.parametrize("text", ["", " ", ",", "2+4-3", "4-3,1", "0-99999999999", "99999999999"])
-def test_texts_that_do_not_name_layers(text: str) -> None:
-    with pytest.raises(InputError, match="must be numbers"):
-        parse_layers(text)
 
 
 def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
@@ -47,8 +48,138 @@ def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
         {"split": "synthetic"},
         {"labels": ("a", "b")},
     ]
-    others = [[*examples[:3], dataclasses.replace(last, **change)] for change in changes]
+    others = [[*examples[:3], replace(last, **change)] for change in changes]
     found = {fingerprint(own) for own in (examples, examples[:3], *others)}
     assert len(found) == 2 + len(changes)
     assert fingerprint(examples) == fingerprint(document_examples(make_documents([2, 2])))
     assert all(len(one) == 64 for one in found)
+
+
+# Positions ----------------------------------------------------------------------------------------
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    """Return where the words of a text begin and end; a line break begins a word."""
+    starts = [0, *(place for place in range(1, len(text)) if text[place - 1] in " \n")]
+    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+
+
+def test_parts_are_found_line_by_line() -> None:
+    offsets = words(TEXT)
+    parts = find_parts(TEXT, CONTEXT, QUESTION, offsets)
+    shown = ["".join(TEXT[slice(*offsets[at])] for at in sorted(u)) for u in parts.utterances]
+    assert shown == ["A: it is red. \n", "B: I see. "]
+    asked = "".join(TEXT[slice(*offsets[at])] for at in sorted(parts.question))
+    assert asked == QUESTION
+    assert parts.dialogue == parts.utterances[0] | parts.utterances[1]
+    assert find_parts(TEXT.upper(), CONTEXT, QUESTION, offsets) == PromptParts()
+
+
+@given(
+    length=st.integers(1, 12),
+    start=st.none() | st.integers(-15, 15),
+    stop=st.none() | st.integers(-15, 15),
+)
+def test_a_span_is_a_slice(length: int, start: int | None, stop: int | None) -> None:
+    span = f"{'' if start is None else start}:{'' if stop is None else stop}"
+    check_positions(span)
+    expected = list(range(length))[start:stop]
+    assert sorted(select_positions(span, length, PromptParts())) == expected
+
+
+@pytest.mark.parametrize(
+    "positions", ["", "dialog", "3", "1:2:3", "::", "a:b", "1.5:", "٣:", "9" * 5000 + ":"]
+)
+def test_what_is_neither_a_part_nor_a_span_is_refused(positions: str) -> None:
+    for parts in (PARTS, PARTS_OF_PAIRS):
+        refusal = f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
+        with pytest.raises(InputError, match=f"{refusal}$"):
+            check_positions(positions, parts)
+
+
+def test_where_a_prompt_has_no_such_position_it_is_named() -> None:
+    ids = [1, 2, 3, 4]
+    parts = PromptParts((frozenset({1}),), frozenset({2}))
+    group = PromptGroup(tuple(DOCUMENTS), (ids, ids[:3]), (parts, parts))
+    assert group_positions(group, "last") == [{3}, {2}]
+    assert group_positions(group, "question") == [{2}, {2}]
+    assert group_positions(group, "all") == [{0, 1, 2, 3}, {0, 1, 2}]
+    with pytest.raises(
+        InputError, match=r"generated, row 1: the prompt has 3 tokens, none of them in 3:; choose"
+    ):
+        group_positions(group, "3:")
+    hidden = replace(group, parts=(parts, PromptParts()))
+    for positions in ("dialogue", "question"):
+        with pytest.raises(
+            InputError, match=f"row 1: the tokenizer or .* hold the {positions}; use positions all"
+        ):
+            group_positions(hidden, positions)
+    own = Example(0, 0, True, "Bob", "Who?", (0, 1), ("Bob", "Mia"))
+    with pytest.raises(InputError, match=r"prompt 0: .* is unknown for prompts of your own; use"):
+        group_positions(PromptGroup((own,), (ids,), (PromptParts(),)), "question")
+
+
+# Pairs --------------------------------------------------------------------------------------------
+
+ORIGINAL = [1, 20, 21, 22, 9, 30, 31, 32, 9, 40, 41]
+ALTERED = [1, 20, 25, 26, 9, 30, 31, 33, 32, 9, 40, 42]
+#          BOS  altered          inserted          question, last
+PARTS_OF_ORIGINAL = PromptParts(
+    (frozenset({1, 2, 3, 4}), frozenset({5, 6, 7}), frozenset({8})), frozenset({9})
+)
+PARTS_OF_ALTERED = PromptParts(
+    (frozenset({1, 2, 3, 4}), frozenset({5, 6, 7, 8}), frozenset({9})), frozenset({10})
+)
+
+
+@pytest.mark.parametrize(
+    ("positions", "expected"),
+    [
+        ("all", [(0, 0), (1, 1), (4, 4), (5, 5), (6, 6), (7, 8), (8, 9), (9, 10)]),
+        ("dialogue", [(1, 1), (4, 4), (5, 5), (6, 6), (7, 8), (8, 9)]),
+        ("question", [(9, 10)]),
+        ("last", [(10, 11)]),  # whatever the tokens are
+        ("altered", [(2, 2), (3, 3), (10, 11)]),
+        ("utterance", [(1, 1), (4, 4), (5, 5), (6, 6), (7, 8)]),
+        ("8:", [(8, 9), (9, 10)]),
+        ("-3:", [(8, 9), (9, 10)]),
+        (":5", [(0, 0), (1, 1), (4, 4)]),
+        ("7:8", []),  # 7 is aligned with 8
+    ],
+)
+def test_positions_of_a_pair(positions: str, expected: list[tuple[int, int]]) -> None:
+    documents = [replace(DOCUMENTS[0], is_original=False), replace(DOCUMENTS[1], is_original=True)]
+    group = PromptGroup(
+        tuple(documents), (ALTERED, ORIGINAL), (PARTS_OF_ALTERED, PARTS_OF_ORIGINAL)
+    )
+    (pair,) = patching_pairs(group, positions)
+    assert (pair.original, pair.altered) == (1, 0)
+    assert sorted(pair.alignment) == expected
+
+
+def test_replaced_stretches_are_paired_from_the_right() -> None:
+    assert align_altered([1, 2, 3, 4, 9], [1, 8, 9]) == [(3, 1)]
+    assert align_altered([1, 2, 9], [1, 6, 7, 8, 9]) == [(1, 3)]
+    assert align_altered([1, 9], [1, 5, 9]) == align_altered([1, 5, 9], [1, 9]) == []
+
+
+@given(original=TOKENS, altered=TOKENS)
+def test_altered_tokens_and_aligned_ones_are_apart(original: list[int], altered: list[int]) -> None:
+    aligned, differing = align_tokens(original, altered), align_altered(original, altered)
+    assert all(original[target] == altered[source] for target, source in aligned)
+    both = sorted(aligned + differing)
+    assert [source for _, source in both] == sorted({source for _, source in both})
+    assert len({target for target, _ in both}) == len(both)
+    if len(original) == len(altered) and not aligned:
+        assert both == [(place, place) for place in range(len(original))]
+
+
+@given(original=TOKENS, altered=TOKENS)
+def test_the_rest_of_utterances_is_aligned(original: list[int], altered: list[int]) -> None:
+    lines = [
+        PromptParts((frozenset(range(len(own) // 2)), frozenset(range(len(own) // 2, len(own)))))
+        for own in (original, altered)
+    ]
+    rest = align_utterances(original, altered, *lines)
+    assert set(rest) <= set(align_tokens(original, altered))
+    assert align_utterances(original, original, lines[0], lines[0]) == []

@@ -1,7 +1,6 @@
 """The model that lm-eval gets from us agrees with plain hooks in its own `hf`."""
 
 import itertools
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
-from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+from transformers import PreTrainedTokenizerFast
 
 from pragworld_interp import EXAMPLES, read_layers
 from pragworld_interp.engine.decoder import find_blocks
@@ -97,44 +96,6 @@ def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
     found = lm._model_generate(ids, len(CONTEXT) + 4, stop=[], do_sample=False)
     assert torch.equal(found, without)
     assert not torch.equal(without, expected)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({}, "hf-ablated needs one of ablate=mlp:5+7 and layers=layers.json"),
-        ({"ablate": "mlp:1", "layers": "layers.json"}, "needs one of"),
-        (
-            {"ablate": "mlp:1", "role": "useful"},
-            "ablate=mlp:1: role= and by= choose layers of a rep",
-        ),
-        (
-            {"ablate": "mlp:1", "by": "sign"},
-            "ablate=mlp:1: role= and by= choose layers of a report",
-        ),
-        ({"ablate": "norm:1"}, "ablate=norm:1: must name a module and layers, such as mlp:5+7"),
-        ({"ablate": "mlp:"}, "layers : must be numbers, ranges"),
-        ({"ablate": "mlp:2-1"}, "layers 2-1: must be numbers, ranges"),
-        ({"ablate": "mlp:0", "1": ""}, "join layers by +, as in ablate=mlp:5+7"),
-        ({"ablate": "mlp:3"}, "layer 3 does not exist; the model has layers 0 to 2"),
-        ({"layers": str(EXAMPLES / "layers.json"), "role": "bad"}, "role='bad': must be one of"),
-        (
-            {"layers": str(EXAMPLES / "layers.json"), "by": "evidence", "role": "useful"},
-            "layers.json: no layer is useful by evidence; choose another role=, or by=",
-        ),
-        ({"layers": "nowhere.json"}, "nowhere.json"),
-    ],
-)
-def test_a_wrong_ablation_is_refused(arguments: dict[str, Any], error: str) -> None:
-    with pytest.raises(SystemExit, match=re.escape(error)):
-        AblatedLM(**settings("llama"), **arguments)
-
-
-def test_a_model_with_an_encoder_is_refused() -> None:
-    config = T5Config(vocab_size=96, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
-    model = T5ForConditionalGeneration(config)
-    with pytest.raises(SystemExit, match=r"t5: the model has an encoder, .* decoders only"):
-        AblatedLM(pretrained=model, tokenizer=tokenizer(), ablate="mlp:0")
 
 
 def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:

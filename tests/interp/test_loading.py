@@ -1,12 +1,11 @@
-"""Loading models and adapters from folders, refusals, and the prompts that models receive."""
+"""Models and adapters from folders, and the prompts that they receive."""
 
 import dataclasses
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ import pytest
 import torch
 import transformers
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
-from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from peft import LoraConfig, get_peft_model
 from tokenizers import AddedToken
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.decoder import Decoder
@@ -27,9 +25,8 @@ from pragworld_interp.engine.interventions import Ablation
 from pragworld_interp.engine.packing import pad_prompts
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.examples import document_examples
-from pragworld_interp.prompts.parts import PromptParts
 from pragworld_interp.prompts.tokenization import TokenizedPrompt, tokenize_prompts
-from pragworld_interp.run.loading import Model, check_revision, load_decoder
+from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -79,29 +76,6 @@ def copied(to: Path, **config: Any) -> Path:
     return target
 
 
-def refused(model: Model) -> str:
-    """Return the one-line message with which a model is refused."""
-    with pytest.raises(InputError) as caught:
-        load_decoder(model)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-# Adapters -----------------------------------------------------------------------------------------
-
-
-def shipped(**config: Any) -> Any:
-    """Return the shipped model, or a random one like it with another config."""
-    if not config:
-        return AutoModelForCausalLM.from_pretrained(TINY)
-    if layers := config.get("num_hidden_layers"):
-        config["layer_types"] = ["full_attention"] * layers
-    changed = AutoConfig.from_pretrained(TINY)
-    changed.update(config)
-    return AutoModelForCausalLM.from_config(changed)
-
-
 def adapted(model: Any, target: Path, *modules: str) -> Any:
     """Return the model with a LoRA adapter that has an effect, and save the adapter."""
     torch.manual_seed(0)
@@ -118,7 +92,7 @@ def adapted(model: Any, target: Path, *modules: str) -> Any:
 def test_with_an_adapter_logits_are_those_of_peft(
     modules: tuple[str, ...], plain: Tensor, tmp_path: Path
 ) -> None:
-    model = adapted(shipped(), tmp_path, *modules)
+    model = adapted(AutoModelForCausalLM.from_pretrained(TINY), tmp_path, *modules)
     decoder, identity = load_decoder(Model(TINY, adapter=str(tmp_path)))
     assert re.fullmatch(rf"{tmp_path}@[0-9a-f]{{8}}", identity.adapter or "")
     assert (identity.name, identity.layers, len(decoder.blocks)) == (TINY, 5, 5)
@@ -132,87 +106,6 @@ def test_with_an_adapter_logits_are_those_of_peft(
     assert (found[0] - plain[0]).abs().max() > 0.01  # the adapter does something
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_an_adapter_does_not_change_the_type_of_the_residuals(tmp_path: Path) -> None:
-    adapted(shipped(), tmp_path, "v_proj")
-    decoder, identity = load_decoder(Model(TINY, adapter=str(tmp_path), dtype="bfloat16"))
-    assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
-
-
-def _nothing(target: Path) -> None:
-    target.mkdir()
-
-
-def _of_another_width(target: Path) -> None:
-    adapted(shipped(hidden_size=64), target, "q_proj")
-
-
-def _of_more_layers(target: Path) -> None:
-    adapted(shipped(num_hidden_layers=7), target, "q_proj")
-
-
-def _of_fewer_layers(target: Path) -> None:
-    adapted(shipped(num_hidden_layers=3), target, "q_proj")
-
-
-def _of_another_architecture(target: Path) -> None:
-    adapted(shipped(), target, "q_proj")
-    path = target / "adapter_config.json"
-    path.write_text(path.read_text().replace("q_proj", "c_attn"))
-
-
-def _of_virtual_tokens(target: Path) -> None:
-    config = PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")
-    get_peft_model(shipped(), config).save_pretrained(target)
-
-
-def _without_weights(target: Path) -> None:
-    adapted(shipped(), target, "q_proj")
-    (target / "adapter_model.safetensors").unlink()
-
-
-def _with_weights_cut_off(target: Path) -> None:
-    adapted(shipped(), target, "q_proj")
-    path = target / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def _of_an_unknown_kind(target: Path) -> None:
-    adapted(shipped(), target, "q_proj")
-    (target / "adapter_config.json").write_text('{"peft_type": "TELEPATHY"}')
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (_nothing, r"the folder has no adapter_config\.json$"),
-        (lambda _: None, "there is no such folder$"),
-        (_of_another_width, r"size mismatch for .*q_proj.*\[8, 64\].*\[8, 128\]"),
-        (_of_more_layers, r"trained for another model; this one has no .*layers\.5\."),
-        (_of_fewer_layers, r"missing adapter keys .*layers\.3\."),
-        (_of_another_architecture, "Target modules .*c_attn.* not found"),
-        (
-            _of_virtual_tokens,
-            "it adds tokens before the prompt; only adapters within the model's modules",
-        ),
-        (_without_weights, r"the folder has no adapter_model\.safetensors$"),
-        (_with_weights_cut_off, "incomplete metadata|not fully covered|invalid"),
-        (_of_an_unknown_kind, "TELEPATHY"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
-    make: Callable[[Path], None], message: str, tmp_path: Path
-) -> None:
-    target = tmp_path / "adapter"
-    make(target)
-    refusal = refused(Model(TINY, adapter=str(target)))
-    assert re.search(rf"^adapter {target}: .*{message}", refusal), refusal
-
-
-# Models -------------------------------------------------------------------------------------------
-
-
 def test_weights_run_in_the_requested_type(plain: Tensor) -> None:
     decoder, identity = load_decoder(Model(TINY, dtype="bfloat16"))
     assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
@@ -223,145 +116,12 @@ def test_weights_run_in_the_requested_type(plain: Tensor) -> None:
     assert load_decoder(Model(TINY))[1].dtype == "float32"  # that of the weights
 
 
-@pytest.mark.parametrize("hooked", [False, True])
-@pytest.mark.parametrize("device_map", ["cpu", "auto"])
-def test_a_device_map_does_not_change_the_logits(
-    device_map: str, hooked: bool, plain: Tensor
-) -> None:
-    decoder, _ = load_decoder(Model(TINY, device_map=device_map))
-    if hooked:  # as accelerate does to every module where there are several devices
-        for module in decoder.model.modules():
-            add_hook_to_module(
-                module, AlignDevicesHook(execution_device=decoder.device, io_same_device=True)
-            )
+def test_a_model_on_any_devices_gives_the_same_logits(plain: Tensor) -> None:
+    decoder, _ = load_decoder(Model(TINY, device_map="auto"))
+    for module in decoder.model.modules():  # as accelerate does where there are several devices
+        hook = AlignDevicesHook(execution_device=decoder.device, io_same_device=True)
+        add_hook_to_module(module, hook)
     torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
-@pytest.mark.parametrize("quantization", ["4bit", "8bit"])
-def test_quantization_without_bitsandbytes_says_what_to_install(quantization: Any) -> None:
-    refusal = refused(Model(TINY, quantization=quantization))
-    assert re.search(rf"^model {TINY}: .*pip install .*bitsandbytes", refusal), refusal
-
-
-@pytest.mark.parametrize(
-    ("attention", "reason"),
-    [
-        ("nonsense", "Specified .* is not supported"),
-        pytest.param(
-            "flash_attention_2",
-            "FlashAttention2 .* doesn't seem to be installed|.* no GPU available",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
-        ),
-        ("failing", "RuntimeError: only bfloat16 is supported"),
-    ],
-)
-def test_attention_that_cannot_be_used_is_refused_in_one_line(
-    attention: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("only bfloat16 is supported")
-
-    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "failing", fail)
-    refusal = refused(Model(TINY, attn_implementation=attention))
-    assert re.search(rf"^model {TINY}: ({reason})", refusal), refusal
-
-
-def test_attention_whose_masks_cannot_be_divided_is_refused(tmp_path: Path) -> None:
-    by_config = copied(tmp_path, attn_implementation="flex_attention")
-    for model in (Model(TINY, attn_implementation="flex_attention"), Model(str(by_config))):
-        assert refused(model).endswith("; use sdpa as the implementation of attention")
-    load_decoder(Model(str(by_config), attn_implementation="sdpa"))
-
-
-def _only(*names: str) -> Callable[[Path], None]:
-    """Return a function that removes all but these files from a model's folder."""
-
-    def make(target: Path) -> None:
-        for path in target.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name not in names:
-                path.unlink()
-
-    return make
-
-
-def _pickled(target: Path) -> None:
-    (target / "model.safetensors").unlink()
-    torch.save(shipped().state_dict(), target / "pytorch_model.bin")
-
-
-def _cut_off(target: Path) -> None:
-    path = target / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1000])
-
-
-def _config(**settings: Any) -> Callable[[Path], None]:
-    def make(target: Path) -> None:
-        path = target / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-
-    return make
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (shutil.rmtree, "there is no such folder$"),
-        (_only(), r"the folder has no config\.json$"),
-        (_only("config.json"), r"no file named model\.safetensors"),
-        (
-            _pickled,
-            r"no file named model\.safetensors .*; only weights in safetensors format are supported$",
-        ),
-        (_cut_off, "incomplete metadata|not fully covered"),
-        (lambda target: (target / "config.json").write_text("{"), "not a valid JSON file"),
-        (_config(model_type="whatsit"), "model type `whatsit`"),
-        (_config(hidden_size=64), "mismatched"),
-        # Layers without weights would be random, which transformers only warns of.
-        (
-            _config(num_hidden_layers=6, layer_types=["full_attention"] * 6),
-            r"11 weights are missing from the checkpoint \(for example model\.layers\.5\.input_layernorm\.weight\)",
-        ),
-    ],
-)
-def test_a_folder_that_is_not_a_whole_model_is_refused_in_one_line(
-    make: Callable[[Path], object], message: str, tmp_path: Path
-) -> None:
-    target = copied(tmp_path)
-    make(target)
-    refusal = refused(Model(str(target)))
-    assert re.search(rf"^model {target}: .*{message}", refusal), refusal
-
-
-def test_a_masked_language_model_is_refused(tmp_path: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(TINY)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = transformers.BertConfig(vocab_size=len(tokenizer), initializer_range=0.3, **sizes)
-    transformers.BertForMaskedLM(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    assert refused(Model(str(tmp_path))).startswith("bert: its attention is not causal: ")
-
-
-@pytest.mark.parametrize(
-    "name", ["no-such/model-at-all", "a/b/c", str(tiny_folder() / "config.json")]
-)
-def test_a_name_that_is_not_there_is_refused_in_one_line(name: str) -> None:
-    assert refused(Model(name)).startswith(f"model {name}: ")
-    assert refused(Model(TINY, adapter=name)).startswith(f"adapter {name}: ")
-
-
-def test_a_folder_has_no_revisions() -> None:
-    refusal = f"model {TINY}: a folder has no revisions, but revision v1 is given; leave it out, or"
-    assert refused(Model(TINY, revision="v1")).startswith(refusal)
-    check_revision(TINY, "main")  # the default on the hub
-
-
-def test_a_device_that_is_not_there_is_refused_in_one_line() -> None:
-    assert refused(Model(TINY, device_map="nowhere")).startswith(f"model {TINY}: ")
-    if not torch.cuda.is_available():
-        assert re.search("CUDA|NVIDIA", refused(Model(TINY, device_map="cuda:0")))
 
 
 def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
@@ -382,11 +142,11 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
     # transformers copies the code there and imports it.
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "m"))
     monkeypatch.setattr(sys, "path", [*sys.path])
-    refusal = refused(Model(str(target)))
-    assert refusal == (
-        f"model {target}: it needs code that comes with it; read the code, then use "
-        "--trust-remote-code"
-    )
+    with pytest.raises(
+        InputError,
+        match=f"^model {target}: it needs code that comes with it; read the code, then use --trust",
+    ):
+        load_decoder(Model(str(target)))
     assert not ran.exists()
     decoder, _ = load_decoder(Model(str(target), trust_remote_code=True))
     assert ran.exists()
@@ -397,19 +157,14 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
 # Prompts ------------------------------------------------------------------------------------------
 
 
-def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
-    """Return the shipped model with a chat template and more tokens."""
-    target = copied(to)
+def templated(to: Path, *tokens: str, **config: Any) -> Model:
+    """Return the shipped model with a chat template, more tokens, and other settings."""
+    target = copied(to, **config)
     tokenizer = AutoTokenizer.from_pretrained(target)
-    tokenizer.chat_template = template
+    tokenizer.chat_template = TEMPLATE
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in tokens])
     tokenizer.save_pretrained(target)
     return Model(str(target), chat_template=True)
-
-
-def dialogue(decoder: Decoder, prompt: TokenizedPrompt) -> str:
-    """Return the text at the dialogue positions."""
-    return text_at(decoder, prompt, prompt.parts.dialogue)
 
 
 def text_at(decoder: Decoder, prompt: TokenizedPrompt, where: frozenset[int]) -> str:
@@ -420,21 +175,31 @@ def text_at(decoder: Decoder, prompt: TokenizedPrompt, where: frozenset[int]) ->
     return text
 
 
-def text_of(document: Any) -> str:
-    return label_prompt({"context": document.context, "question": document.question})
-
-
-def test_without_a_template_prompts_are_tokenized_as_they_are() -> None:
-    decoder, identity = load_decoder(Model(TINY))
-    assert not identity.chat_template
-    bos = decoder.tokenizer.bos_token
-    for document, prompt in zip(DOCUMENTS, tokenized(decoder, DOCUMENTS, False), strict=True):
-        assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
-        assert dialogue(decoder, prompt) == document.context
+@pytest.mark.parametrize("chat_template", [False, True])
+def test_prompts_are_tokenized_with_special_tokens_once(
+    chat_template: bool, tmp_path: Path
+) -> None:
+    """A prompt that is longer than the model allows is named."""
+    model = templated(tmp_path, max_position_embeddings=300)
+    decoder, identity = load_decoder(dataclasses.replace(model, chat_template=chat_template))
+    assert identity.chat_template == chat_template
+    subset = list(DOCUMENTS)
+    for document, prompt in zip(subset, tokenized(decoder, subset, chat_template), strict=True):
+        text = label_prompt({"context": document.context, "question": document.question})
+        whole = f"<s>[user] {text}</s>[assistant]" if chat_template else f"<s>{text}"
+        assert decoder.tokenizer.decode(prompt.ids) == whole
+        assert prompt.ids.count(decoder.tokenizer.bos_token_id) == 1
+        assert prompt.ids.count(decoder.tokenizer.eos_token_id) == chat_template
         assert text_at(decoder, prompt, prompt.parts.question).strip() == document.question
         utterances = [text_at(decoder, prompt, where) for where in prompt.parts.utterances]
         assert "".join(utterances) == document.context
         assert [text.rstrip("\n") for text in utterances] == document.context.split("\n")
+    subset[3] = dataclasses.replace(subset[3], context="\n".join([subset[3].context] * 9))
+    with pytest.raises(
+        InputError,
+        match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
+    ):
+        tokenized(decoder, subset, chat_template)
 
 
 def test_a_tokenizer_that_appends_eos_is_read_where_the_prompt_ends(tmp_path: Path) -> None:
@@ -454,59 +219,13 @@ def test_a_tokenizer_that_appends_eos_is_read_where_the_prompt_ends(tmp_path: Pa
     assert ending.labels == plain.labels
 
 
-def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
-    tmp_path: Path,
-) -> None:
-    model = templated(tmp_path)
-    decoder, identity = load_decoder(model)
-    assert identity.chat_template
-    tokenizer = decoder.tokenizer
-    for document, prompt in zip(DOCUMENTS, tokenized(decoder, DOCUMENTS, True), strict=True):
-        text = tokenizer.decode(prompt.ids)
-        assert text == f"<s>[user] {text_of(document)}</s>[assistant]"
-        assert prompt.ids.count(tokenizer.bos_token_id) == 1
-        assert prompt.ids.count(tokenizer.eos_token_id) == 1
-        assert dialogue(decoder, prompt) == document.context
-        assert text_at(decoder, prompt, prompt.parts.question).strip() == document.question
-        utterances = [text_at(decoder, prompt, where) for where in prompt.parts.utterances]
-        assert "".join(utterances) == document.context
-        assert [text.rstrip("\n") for text in utterances] == document.context.split("\n")
-
-
 def test_a_token_that_reaches_beyond_the_dialogue_is_not_taken_for_it(tmp_path: Path) -> None:
     instruction = "Read this conversation between the two speakers:\n"
-    decoder, _ = load_decoder(templated(tmp_path, TEMPLATE, f"{instruction}* Al", "!\n\nNow"))
+    decoder, _ = load_decoder(templated(tmp_path, f"{instruction}* Al", "!\n\nNow"))
     document = dataclasses.replace(DOCUMENTS[0], context="* Alice: The pears\nBob: are gone!")
     for chat_template in (False, True):
         (prompt,) = tokenized(decoder, [document], chat_template)
-        assert dialogue(decoder, prompt) == "ice: The pears\nBob: are gone"
-
-
-def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_path: Path) -> None:
-    changing = TEMPLATE.replace("message['content']", "message['content'] | upper")
-    decoder, _ = load_decoder(templated(tmp_path, changing))
-    (prompt,) = tokenized(decoder, DOCUMENTS[:1], True)
-    assert prompt.parts == PromptParts()
-
-
-def test_a_template_that_is_not_there_is_refused() -> None:
-    refusal = refused(Model(TINY, chat_template=True))
-    assert refusal == f"model {TINY}: the tokenizer has no chat template; leave out --chat-template"
-
-
-@pytest.mark.parametrize("chat_template", [False, True])
-def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path) -> None:
-    model = templated(tmp_path)
-    _config(max_position_embeddings=300)(Path(model.name))
-    decoder, _ = load_decoder(model)
-    subset = list(DOCUMENTS)
-    assert len(tokenized(decoder, subset, chat_template)) == len(subset)
-    subset[3] = dataclasses.replace(subset[3], context="\n".join([subset[3].context] * 9))
-    with pytest.raises(
-        InputError,
-        match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
-    ):
-        tokenized(decoder, subset, chat_template)
+        assert text_at(decoder, prompt, prompt.parts.dialogue) == "ice: The pears\nBob: are gone"
 
 
 @pytest.mark.parametrize(

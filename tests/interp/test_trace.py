@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -169,15 +168,8 @@ def test_prompts_of_ones_own_are_traced(loaded: tuple[Any, Any]) -> None:
     assert {*own.parts} == {"altered", "last", "rest"}
     (first,) = [token for token in own.tokens if token.part == "altered"]
     assert first.shown.startswith("Bob → ")
-    with pytest.raises(InputError, match="prompts must be two, an original and its variant"):
-        trace(*loaded, row=1, prompts=PROMPTS, **OWN)
-    with pytest.raises(InputError, match="row=None: give the row of an altered variant among"):
-        trace(*loaded, DOCUMENTS)
-
-
-def test_inserted_tokens_have_nothing_to_be_patched_from(loaded: tuple[Any, Any]) -> None:
-    prompts = [PROMPTS[0], "Bob met Alice and Mia. Who met Alice?"]
-    assert "altered" not in trace(*loaded, prompts=prompts, **OWN).parts
+    inserted = [PROMPTS[0], "Bob met Alice and Mia. Who met Alice?"]
+    assert "altered" not in trace(*loaded, prompts=inserted, **OWN).parts
 
 
 @pytest.mark.parametrize(
@@ -202,8 +194,6 @@ def test_a_file_says_what_was_written(report: TokenReport, tmp_path: Path) -> No
     path = tmp_path / "trace.json"
     report.write(path)
     assert read_patched_tokens(path) == report
-    with pytest.raises(InputError, match=r"trace\.json exists"):
-        report.write(path)
     path.write_text(path.read_text().replace('"altered_run": 0.', '"altered_run": 7.'))
     with pytest.raises(InputError, match="altered_run: Input should be less than or equal to 1"):
         read_patched_tokens(path)
@@ -276,46 +266,3 @@ def test_the_command_prints_and_writes_the_trace(
     main(["plot", str(out), "--out", str(drawn)])
     report.plot(tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == drawn.read_bytes()
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main([str(word) for word in words])
-    assert caught.value.code == 2
-    return capsys.readouterr().err.strip()
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ("--row 700", "^split generated, row 700: not an altered variant among the documents; choose 1, 2"),
-        ("--row 0", "^split generated, row 0: not an altered variant among the documents; choose 1, 2"),
-        ("--row 1 --positions last", "^--row patches every token of one variant; leave out --pos"),
-        ("--row 1 --limit 2", "^--row patches every token of one variant; leave out --positions"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_traced_is_refused(
-    options: str, error: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    message = refusal(capsys, "patch", *OPTIONS, *options.split(), "--out", "trace.json")
-    assert re.search(error, message), message
-
-
-def test_a_row_without_variants_or_without_its_original_is_refused() -> None:
-    alone = [dataclasses.replace(DOCUMENTS[0], split="entity_tracking")]
-    with pytest.raises(
-        InputError, match=r"entity_tracking, row 0: not an altered variant .* choose another spl"
-    ):
-        select_pair(alone, 0)
-    with pytest.raises(InputError, match="row 1: its original is not among the documents; add it"):
-        select_pair(DOCUMENTS[1:3], 1)
-
-
-def test_a_figure_of_several_traces_is_refused(
-    report: TokenReport, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, out = tmp_path / "trace.json", tmp_path / "figure.png"
-    report.write(path)
-    for options in ([path, path], [path, "--by-alteration"]):
-        message = refusal(capsys, "plot", *options, "--out", out)
-        assert message.startswith("a figure shows one file of `patch --row`; give it alone")
