@@ -17,6 +17,7 @@ from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, 
 from pragworld_tasks.data.splits import split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.task_metrics import (
+    data_set_rows,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -24,7 +25,6 @@ from pragworld_tasks.evaluation.task_metrics import (
     share,
     share_stderr,
     task_metric_names,
-    to_records,
 )
 from pragworld_tasks.sensitivity.articulations import (
     ARTICULATION_METRICS,
@@ -42,7 +42,7 @@ from pragworld_tasks.sensitivity.world_model_tasks import (
     first_paraphrases,
     own_question_records,
     question_records,
-    score_responses,
+    score_quantities,
 )
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ __all__ = [
     "first_paraphrases",
     "label_prompt",
     "score_likelihoods",
+    "score_quantities",
     "score_response",
-    "score_responses",
     "score_worded_likelihoods",
     "worded_prompt",
 ]
@@ -90,14 +90,14 @@ def _data_set(
 @_data_set
 def split_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return the documents of a split; `metadata` has the settings of generated or own ones."""
-    return to_records(split_documents(pragworld_split, metadata))
+    return data_set_rows(split_documents(pragworld_split, metadata))
 
 
 @_data_set
 def originals_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return documents without altered variants, which repeat their originals."""
     documents = split_documents(pragworld_split, metadata)
-    return to_records([document for document in documents if document.is_original])
+    return data_set_rows([document for document in documents if document.is_original])
 
 
 @_data_set

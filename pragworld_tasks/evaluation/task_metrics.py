@@ -61,7 +61,7 @@ class InGroup(NamedTuple):
     right: float | None
 
 
-def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return all documents of a split as dictionaries, with what their items need to know.
 
     The sizes are those of complete groups, the last one without documents whose label is disputed.

@@ -100,9 +100,9 @@ def _differences(recorded: Any, computed: Any, place: str = "") -> Iterator[str]
 
 def _check_samples(record: RunRecord, documents: Sequence[Document], path: Path) -> None:
     """Refuse samples that are not what the record's task and settings give."""
-    from pragworld_tasks.evaluation.task_metrics import to_records
+    from pragworld_tasks.evaluation.task_metrics import data_set_rows
 
-    task, logged_documents = _task_settings(record, path), to_records(documents)
+    task, logged_documents = _task_settings(record, path), data_set_rows(documents)
     choices = task.get("doc_to_choice", [])
     around: set[tuple[str, str]] = set()
     for where, content in read_json_lines(path):

@@ -21,7 +21,7 @@ from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, yes_share
 from pragworld_tasks.evaluation.metrics import Tally
-from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, to_records
+from pragworld_tasks.evaluation.task_metrics import NotAvailable, data_set_rows, shown_value
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import entropy_components
 
@@ -58,7 +58,7 @@ def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return a record for each document in each wording."""
     return [
         {**record, "wording": wording}
-        for record in to_records(documents)
+        for record in data_set_rows(documents)
         for wording in range(WORDINGS)
     ]
 

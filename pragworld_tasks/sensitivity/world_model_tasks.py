@@ -107,7 +107,7 @@ def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]
     return responses
 
 
-def score_responses(
+def score_quantities(
     record: Mapping[str, Any], results: Sequence[Sequence[str | None]]
 ) -> dict[str, Any]:
     """Return a prompt's items by metric; each names its metric, as lm-eval passes only items."""

@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
-from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.evaluation.task_metrics import data_set_rows
 
 MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
 RESPONSES = SAMPLES / FILES["entity_tracking"].path  # with the documents that they answer
@@ -37,7 +37,7 @@ def lines(records: list[Any]) -> str:
 
 def samples(record: dict[str, Any] | None = None, **changes: Any) -> list[dict[str, Any]]:
     """Samples of the manual split, with changes to the first document."""
-    logged = [{"doc": {**doc}, "filtered_resps": ["no"]} for doc in to_records(MANUAL)]
+    logged = [{"doc": {**doc}, "filtered_resps": ["no"]} for doc in data_set_rows(MANUAL)]
     logged[0]["doc"] = {**logged[0]["doc"], **changes}  # type: ignore[dict-item]
     return logged
 
@@ -156,7 +156,7 @@ def test_runs_of_other_gold_answers_are_not_compared(tmp_path: Path) -> None:
         swapped[document.row] = replace(document, answer=turned[document.answer])  # type: ignore[arg-type]
     paths = [tmp_path / "here.jsonl", tmp_path / "elsewhere.jsonl"]
     for path, documents in zip(paths, (DOCUMENTS, swapped), strict=True):
-        logged = [{"doc": doc, "filtered_resps": ["no"]} for doc in to_records(documents)]
+        logged = [{"doc": doc, "filtered_resps": ["no"]} for doc in data_set_rows(documents)]
         path.write_text(lines(logged))
         assert find_runs([str(path)])[0].documents() == documents
     for arguments in ([str(paths[0]), "--against", str(paths[1])], [*map(str, paths)]):

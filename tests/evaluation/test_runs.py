@@ -16,7 +16,7 @@ from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import score
-from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.evaluation.task_metrics import data_set_rows
 
 SETTINGS = json.dumps({"groups": 4, "seed": 3})
 DOCUMENTS = generate_documents(groups=4, seed=3)
@@ -57,7 +57,7 @@ def write_samples(path: Path, documents: list[Document], answers: list[str]) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         {"doc": record, "filtered_resps": [answer]}
-        for record, answer in zip(to_records(documents), answers, strict=True)
+        for record, answer in zip(data_set_rows(documents), answers, strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

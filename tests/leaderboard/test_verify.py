@@ -16,7 +16,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.run_record import read_run_records
-from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
+from pragworld_tasks.evaluation.task_metrics import data_set_rows, score_likelihoods, score_response
 from pragworld_tasks.leaderboard.boards import load_runs
 
 SETTINGS = {"groups": 3, "seed": 5}
@@ -76,7 +76,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     runs = tmp_path_factory.mktemp("runs")
     samples = []
-    for record in to_records(DOCUMENTS):
+    for record in data_set_rows(DOCUMENTS):
         response = f"({record['answer']})\nBecause."
         if record["row"] == 1:
             response = OTHER[record["answer"]]
@@ -212,7 +212,7 @@ def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> No
     config = {"output_type": "multiple_choice", "metadata": SETTINGS}
     likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
     samples = []
-    for record in to_records(DOCUMENTS):
+    for record in data_set_rows(DOCUMENTS):
         scores = score_likelihoods(record, [(-1.5, False), (-0.5, True)])
         asked = [" yes", " no"]
         samples.append(logged(record, label_prompt(record), asked, likelihoods, scores))

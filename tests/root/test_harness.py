@@ -23,11 +23,11 @@ from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
-from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
+from pragworld_tasks.evaluation.task_metrics import data_set_rows, score_likelihoods, score_response
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
-RECORDS = to_records(DOCUMENTS)
+RECORDS = data_set_rows(DOCUMENTS)
 TRACKING = "generated_entity_tracking"
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),

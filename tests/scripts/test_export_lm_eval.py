@@ -64,7 +64,7 @@ def test_documents_prompts_and_metrics_are_ours(
         str(folder.parent / "data"), split, split="test", cache_dir=str(tmp_path)
     )
     records = utilities.process_docs(dataset).to_list()
-    ours = task_metrics.to_records(read_split(split, SAMPLES / FILES[split].path))
+    ours = task_metrics.data_set_rows(read_split(split, SAMPLES / FILES[split].path))
     draw = random.Random(0)
     theirs, items = [], []
     for record, our_record in zip(records, ours, strict=True):

@@ -21,7 +21,7 @@ from pragworld_tasks.sensitivity.world_model_tasks import (
     WORLD_MODEL_METRICS,
     estimate,
     own_question_records,
-    score_responses,
+    score_quantities,
 )
 from pragworld_tasks.tiny import tiny_folder
 
@@ -164,7 +164,7 @@ def test_a_killed_run_resumes_with_the_same_responses(tmp_path: Path) -> None:
 def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     prompt = {"question": "own", "intent": 0, "value": "a", "unit": "minute", "prompt": "How long?"}
     item, other = (
-        score_responses({**prompt, "paraphrase": number}, [[f"About {number} minutes."] * 50])["mu"]
+        score_quantities({**prompt, "paraphrase": number}, [[f"{number} minutes."] * 50])["mu"]
         for number in (5, 6)
     )
     with caplog.at_level("WARNING", logger="lm_eval"):
@@ -191,5 +191,5 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
     asked = own_question_records(paraphrases=mine, values=[5, 60], unit="hour")
     assert [one["value"] for one in asked] == ["5", "60"] * 4
     assert {one["question"] for one in asked} == {"mine"}
-    items = [score_responses(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
+    items = [score_quantities(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
     assert {item.values for _, item in items} == {(1.5, 2.0)}
