@@ -26,7 +26,7 @@ WAYS = ("published: 98 groups", "corrected: 88 groups", "undisputed: 87 groups")
 def robust_shares(report: ScoreReport) -> dict[str, Share]:
     """Return the robust accuracy of a run on the manual split by each of `WAYS`."""
     shares = (
-        report.published["robust_acc"],
+        report.released["robust_acc"],
         report.metrics["robust_acc"],
         report.metrics["robust_acc_undisputed"],
     )

@@ -17,7 +17,7 @@ from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
-from pragworld_tasks.evaluation.task_metrics import PUBLISHED
+from pragworld_tasks.evaluation.task_metrics import RELEASED_SCORING
 
 
 class Evaluation:
@@ -98,8 +98,8 @@ def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> No
     predictions = read_predictions(evaluation.samples_file(task), documents)
     expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
     if split_of(task) == "manual":
-        published = tallies(to_run(documents, predictions.released, released_grouping=True))
-        expected |= {f"{name}_published": published[name] for name in PUBLISHED}
+        released = tallies(to_run(documents, predictions.released, released_grouping=True))
+        expected |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
     shown = evaluation.metrics(task)
     for name, one in expected.items():
         for metric, value in ((name, one.share), (f"{name}_stderr", one.standard_error)):

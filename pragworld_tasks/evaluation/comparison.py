@@ -156,9 +156,9 @@ def runs_table(
             share = report.metrics[column]
             row.append((column, format_percent(share.percent)))
             row.append((f"{LEVEL:.0%} interval", format_interval(share.interval)))
-        if main in report.shown_published:
-            published = format_percent(report.published[main].percent)
-            row.append((f"{main}, released scoring", published))
+        if main in report.shown_released:
+            percent = format_percent(report.released[main].percent)
+            row.append((f"{main}, released scoring", percent))
         row.append(("unreadable", str(report.metrics["unreadable"].right)))
         if against:
             points = report.metrics[main].percent - against[1].metrics[main].percent

@@ -125,7 +125,8 @@ class RunRecord(_Part):
 
     Attributes:
         intervals: how the intervals were computed.
-        metrics, published, breakdowns: as `ScoreReport` has them.
+        metrics, breakdowns: as `ScoreReport` has them.
+        released: the same, which files call `published`.
         answers: one for each document, in the order of the rows.
     """
 
@@ -136,7 +137,7 @@ class RunRecord(_Part):
     data: DataRecord
     intervals: str = _INTERVALS
     metrics: dict[str, Share]
-    published: dict[str, Share]
+    released: dict[str, Share] = Field(alias="published")
     breakdowns: dict[str, dict[str, dict[Answer, Share]]]
     answers: list[AnswerRecord]
 
@@ -147,7 +148,7 @@ class RunRecord(_Part):
 
     def to_json(self) -> dict[str, Any]:
         """Return the record for JSON; null for what is not defined."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
 
 def to_record(
@@ -172,7 +173,7 @@ def to_record(
             generator=generator,
         ),
         metrics=report.metrics,
-        published=report.published,
+        published=report.released,
         breakdowns=report.breakdowns,
         answers=report.predictions.answers,
     )

@@ -159,7 +159,7 @@ class ScoreReport:
         return "robust_acc" in self.tallies
 
     @cached_property
-    def published(self) -> dict[str, Share]:
+    def released(self) -> dict[str, Share]:
         """The metrics by the released code's grouping and its reading of responses.
 
         Empty for the synthetic split: how the paper counts `cannot answer` is not in the released
@@ -173,9 +173,9 @@ class ScoreReport:
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
     @property
-    def shown_published(self) -> dict[str, Share]:
-        """What tables show of `published`: nothing for a split that the paper has no tables of."""
-        return self.published if is_released(self.split) else {}
+    def shown_released(self) -> dict[str, Share]:
+        """What tables show of `released`: nothing for a split that the paper has no tables of."""
+        return self.released if is_released(self.split) else {}
 
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
@@ -209,10 +209,10 @@ class ScoreReport:
         metrics = markdown_table(
             f"{self.split}: {format_size(len(self.documents), self.groups)}",
             ["metric", "right", "%", f"{LEVEL:.0%} interval"]
-            + (["released scoring", "%"] if self.shown_published else []),
+            + (["released scoring", "%"] if self.shown_released else []),
             [
                 [name, *_cells(share), format_interval(share.interval)]
-                + (_cells(self.published.get(name)) if self.shown_published else [])
+                + (_cells(self.released.get(name)) if self.shown_released else [])
                 for name, share in self.metrics.items()
             ],
         )

@@ -27,7 +27,7 @@ from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, rea
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 
-PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them
+RELEASED_SCORING = ("robust_acc", "original_acc", "altered_acc")  # by the released grouping, too
 
 # Accuracy in generated entity tracking, by the number of turns since the question's subject.
 TURNS_METRICS = {
@@ -95,7 +95,7 @@ def task_metric_names(split: Split) -> list[str]:
     of_split: Split = "generated" if split == OWN else split
     names = [*shown_tallies(to_run([], []), of_split)]
     if split == "manual":
-        names += [f"{name}_published" for name in PUBLISHED]
+        names += [f"{name}_published" for name in RELEASED_SCORING]
     return [*names, *TURNS_METRICS] if split == "generated_entity_tracking" else names
 
 
@@ -129,7 +129,7 @@ def _items(
     }
     if document.split == "manual":
         released = tallies(to_run([document], [released_answer], released_grouping=True))
-        shown |= {f"{name}_published": released[name] for name in PUBLISHED}
+        shown |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
         sizes["robust_acc_published"] = (document.released_group, record["released_group_size"])
     if document.turns_ago is not None:
         for name, turns in TURNS_METRICS.items():

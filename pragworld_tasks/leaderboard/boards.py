@@ -43,8 +43,8 @@ class BoardRun:
         columns = {}
         for metric in (name for name in METRIC_TEXTS if name in self.report.metrics):
             columns[metric] = self.report.metrics[metric]
-            if metric == self.main_metric and metric in self.report.shown_published:
-                columns[f"{metric}-released"] = self.report.published[metric]
+            if metric == self.main_metric and metric in self.report.shown_released:
+                columns[f"{metric}-released"] = self.report.released[metric]
         return columns
 
 

@@ -63,7 +63,7 @@ class Submission:
             SubmittedMetric(name + suffix, METRIC_TEXTS[name].meaning + remark, share)
             for shares, suffix, remark in (
                 (report.metrics, "", ""),
-                (report.published, "_published", ", by the released scoring"),
+                (report.released, "_published", ", by the released scoring"),
             )
             for name, share in shares.items()
             if share.total

@@ -82,9 +82,9 @@ def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
 # Reports ------------------------------------------------------------------------------------------
 
 
-def test_only_a_released_split_is_shown_as_published() -> None:
+def test_only_a_released_split_is_shown_by_the_released_scoring() -> None:
     report = score(DOCUMENTS, ["yes"] * len(DOCUMENTS))
-    assert report.published
+    assert report.released
     assert "released scoring" not in report.to_text()
 
 

@@ -309,7 +309,7 @@ def test_released_runs_stand_beside_their_published_figures(
     assert shown("label readers (majority)", "robust_acc") == "93.18"
     (run,) = load_runs(runs[:1])
     of_run = _page(out / "manual-run-gpt-3-5-turbo.html")
-    for metric, share in run.report.published.items():
+    for metric, share in run.report.released.items():
         _, cell = of_run.xpath("//tr[@data-metric=$metric]/td[@data-right]", metric=metric)
         _check(share, cell)
     assert len(_page(out / "manual-dialogues.html").xpath("//*[@data-disputed]")) == 17
