@@ -87,6 +87,7 @@ _UNUSUAL: dict[str, dict[str, Any]] = {
         "mamba_n_heads": 4,
         "mamba_d_head": 16,
         "mamba_d_state": 8,
+        "mamba_chunk_size": 16,  # to which prompts are padded
         "attn_layer_indices": [1],
     },
     "glm_moe_dsa": {
@@ -105,7 +106,13 @@ _UNUSUAL: dict[str, dict[str, Any]] = {
         "index_topk": 64,
         "first_k_dense_replace": 1,
     },
-    "xlstm": {"num_heads": 4, "embedding_dim": 32, "num_blocks": 3, "qk_dim_factor": 0.5},
+    "xlstm": {
+        "num_heads": 4,
+        "embedding_dim": 32,
+        "num_blocks": 3,
+        "qk_dim_factor": 0.5,
+        "chunk_size": 16,
+    },
     # Experts within attention, and views of keys that have to be contiguous.
     "jetmoe": {
         "num_local_experts": 4,

@@ -7,19 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
-import torch
 from command_runs import Program, refused, run_in_two_processes, run_program
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from pragworld_interp.cli import main
 from pragworld_interp.engine import ablation, one_pass
-from pragworld_interp.run import processes
 from pragworld_interp.run.observations import SweepPlan, observe, recorded
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -88,26 +85,6 @@ def test_two_processes_give_the_same_file_as_one(
     assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
-
-
-@pytest.mark.parametrize(("process", "own"), [(0, [0, 2, 4]), (1, [1, 3])])
-def test_a_process_measures_its_own_prompts_and_gets_all(
-    process: int, own: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[int] = []
-
-    def measure(number: int) -> torch.Tensor:
-        ran.append(number)
-        return torch.tensor(number)
-
-    def gather(done: list[Any]) -> list[Any]:
-        return [*done, *((number, torch.tensor(number)) for number in {*range(5)} - {*own})]
-
-    state = SimpleNamespace(process_index=process, num_processes=2, is_local_main_process=False)
-    monkeypatch.setattr(processes, "process_state", lambda: state)
-    monkeypatch.setattr(processes, "gather_object", gather)
-    assert processes.divide_prompts(5, measure, "a test") == [0, 1, 2, 3, 4]
-    assert ran == own
 
 
 @pytest.fixture
@@ -187,13 +164,6 @@ def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]
         results = recorded(plan, target, identity)
         assert results == [{"p": [0.5, number]} for number in range(5)]
     return ran
-
-
-def test_the_journal_of_another_run_is_refused(tmp_path: Path) -> None:
-    assert run_some(tmp_path / "out", {"model": "one"}, stop=1) == [0]
-    with pytest.raises(InputError, match=r"journal-0: written with model 'one', not 'another'; "):
-        run_some(tmp_path / "out", {"model": "another"})
-    assert run_some(tmp_path / "out", {"model": "one"}) == [1, 2, 3, 4]
 
 
 def test_a_run_resumes_wherever_its_journal_was_cut_off(tmp_path: Path) -> None:
