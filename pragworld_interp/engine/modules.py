@@ -1,7 +1,6 @@
 """Replacing what a module or the attention of a model computes, and reading what it returns."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -9,36 +8,6 @@ from typing import Any
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
-
-
-class AttentionMode(TorchFunctionMode, ABC):
-    """A mode in which PyTorch's attention is computed by `attention`, and all else as it is."""
-
-    @abstractmethod
-    def attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        **settings: Any,
-    ) -> Tensor:
-        """Return what `torch.nn.functional.scaled_dot_product_attention` returns."""
-
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run any function as it is, except attention."""
-        kwargs = kwargs or {}
-        if function is scaled_dot_product_attention:
-            return self.attention(*args, **kwargs)
-        return function(*args, **kwargs)
 
 
 @contextmanager

@@ -11,26 +11,23 @@ however many branches run through it.
 """
 
 import math
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from pragworld_interp.engine.decoder import Block, Decoder
 from pragworld_interp.engine.modules import (
-    AttentionMode,
     cache_name,
     first_tensor,
     replaced_forward,
-    with_tensor,
 )
 from pragworld_interp.engine.packing import Batch
 from pragworld_interp.engine.rope import rope_of_each_row
@@ -90,26 +87,16 @@ def _pad(columns: Sequence[list[int]]) -> tuple[list[list[int]], list[list[bool]
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A block in the middle of a sweep, which can run on any rows, any number of times.
-
-    Of the residuals after the last block, only those at the ends of prompts are right.
-    """
+    """A block in the middle of a sweep, which can run on any rows, any number of times."""
 
     number: int
     block: Block
     _batch: Batch
-    _ends: Tensor  # [rows of the batch, n] columns, those of prompts' ends among them
     _forward: Callable[..., Any]
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _chunk: int
     _kept: "_Kept"
-    _at_ends: "_AtEnds | None"  # of the last block
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no block comes after this one."""
-        return self._at_ends is not None
 
     def run(self, hidden: Tensor, rows: Tensor | None = None) -> None:
         """Run branches through the block, in place.
@@ -123,9 +110,8 @@ class LiveBlock:
         if rows is not None:
             rows = rows.to(hidden.device)
         owner = self._batch.ids if rows is None else rows
-        ends = self._ends if rows is None else self._ends[rows]
         select = partial(self._of_rows, rows=rows)
-        self._run(hidden, ends, partial(self._taker, owner=owner, select=select))
+        self._run(hidden, len(owner), partial(self._taker, owner=owner, select=select))
 
     def run_suffixes(self, hidden: Tensor, suffixes: Suffixes) -> None:
         """Run branches of suffixes through the block, in place. The sweep has to `keep_keys`.
@@ -143,42 +129,39 @@ class LiveBlock:
                 return _PrefixKeys(value.layers[self.number], suffixes, times).of_turns
             return self._taker(value, times, owner=suffixes.rows, select=select)
 
-        self._run(hidden, suffixes.ends[:, None], taker)
+        self._run(hidden, len(suffixes.ends), taker)
 
     def rerun(self, hidden: Tensor) -> Tensor:
         """Return the residuals after the block for all rows of the batch, [rows, length, width].
 
         All positions run in one call, so that a caller can record or replace outputs on the way.
         """
-        return self._call(hidden, self._args, self._kwargs, self._ends)
+        return self._call(hidden, self._args, self._kwargs)
 
     def _run(
-        self, hidden: Tensor, ends: Tensor, taker: Callable[[Any, int], Callable[[slice], Any]]
+        self, hidden: Tensor, turns: int, taker: Callable[[Any, int], Callable[[slice], Any]]
     ) -> None:
         """Run branches that take turns through the block, in place.
 
         Args:
             hidden: [a multiple of n, length, width] residuals.
-            ends: [n, m] columns.
+            turns: How many take turns, n.
             taker: Returns, for an argument of the block and how many times all take their turn in a
                 call, a function from some of these turns to what they get.
         """
-        turns, most = len(ends), max(1, self._chunk // hidden.shape[1])
+        most = max(1, self._chunk // hidden.shape[1])
         times = min(max(1, most // turns), len(hidden) // turns)
         parts = math.ceil(turns / most)  # of the turns, where a call cannot take all
         size = math.ceil(times * turns / parts)
         takers = _map((self._args, self._kwargs), lambda value: taker(value, times))
-        ends = ends.repeat(times, 1)
         for first in range(0, len(hidden), times * turns):
             branches = hidden[first : first + times * turns]
             for start in range(0, len(branches), size):
                 now = slice(start, min(start + size, len(branches)))
                 args, kwargs = _map(takers, partial(_taken, turns=now))
-                branches[now] = self._call(branches[now], args, kwargs, ends[now])
+                branches[now] = self._call(branches[now], args, kwargs)
 
-    def _call(self, hidden: Tensor, args: Any, kwargs: Any, ends: Tensor) -> Tensor:
-        if self._at_ends is not None:
-            self._at_ends.set(hidden.shape[1], ends)
+    def _call(self, hidden: Tensor, args: Any, kwargs: Any) -> Tensor:
         return first_tensor(self._forward(hidden, *args, **kwargs))
 
     def _taker(
@@ -304,92 +287,6 @@ class _PrefixCache(Cache):
         return self._room[0], self._room[1]
 
 
-class _AtEnds(AttentionMode):
-    """A mode for the last block, in which ends of prompts alone go through most of it.
-
-    Only they are read, and what a block does after it has its keys and values treats each position
-    alone. The outputs of attention, the projection behind it and the MLP are zeros elsewhere.
-    """
-
-    _length: int
-    _ends: Tensor
-
-    def __init__(self, block: Block) -> None:
-        """Set the block. Call `set` before each call of it."""
-        super().__init__()
-        self._modules = [block.mlp, *([block.heads.projection] if block.heads else [])]
-
-    def set(self, length: int, ends: Tensor) -> None:
-        """Set the length of the rows that go through the block, and [rows, n] columns to keep."""
-        self._length, self._ends = length, ends
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Apply the mode within a `with` statement."""
-        with ExitStack() as stack:
-            for module in self._modules:
-                forward = partial(self._module, module.forward)
-                stack.enter_context(replaced_forward(module, forward))
-            stack.enter_context(self)
-            yield
-
-    def attention(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-        **settings: Any,
-    ) -> Tensor:
-        """Return the attention of the queries at the ends, and zeros elsewhere."""
-        rows, length = len(self._ends), self._length
-        is_whole = query.ndim == 4 and (query.shape[0], query.shape[2]) == (rows, length)
-        # All columns at the ends are in another order, which `TreeAttention` would not notice.
-        is_whole = is_whole and self._ends.shape[1] < length
-        places = self._ends[:, None, :, None]
-        if is_whole and is_causal and key.shape[2] == length:
-            mask = torch.arange(length, device=places.device) <= places
-        elif is_whole and attn_mask is not None and attn_mask.ndim == 4:
-            mask = _at(places, attn_mask.expand(rows, -1, length, -1))
-        else:
-            settings |= {"attn_mask": attn_mask, "is_causal": is_causal}
-            return scaled_dot_product_attention(query, key, value, **settings)
-        at_ends = scaled_dot_product_attention(_at(places, query), key, value, mask, **settings)
-        _, heads, _, width = at_ends.shape
-        output = at_ends.new_zeros(rows, length, heads, width).transpose(1, 2)
-        return output.scatter_(2, places.expand(-1, heads, -1, width), at_ends)
-
-    def _module(self, forward: Callable[..., Any], inputs: Tensor, *args: Any) -> Any:
-        """Return the output of a module at the ends, and zeros elsewhere.
-
-        Some blocks flatten [rows, length, width] inputs before it.
-        """
-        starts = torch.arange(0, len(self._ends) * self._length, self._length, device=inputs.device)
-        places = (starts[:, None] + self._ends).flatten()
-        output = forward(inputs.flatten(0, -2)[places][None], *args)
-        at_ends = first_tensor(output).view(len(places), -1)
-        everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
-        everywhere.flatten(0, -2)[places] = at_ends
-        return with_tensor(output, everywhere)
-
-
-def _at(places: Tensor, values: Tensor) -> Tensor:
-    """Return [rows, heads, n, width] values at places, [rows, 1, n, 1]."""
-    return values.gather(2, places.expand(-1, values.shape[1], -1, values.shape[3]))
-
-
-def _end_columns(batch: Batch) -> Tensor:
-    """Return the columns where the prompts of each row end, [rows, n].
-
-    Rows in which fewer prompts end have other columns in addition.
-    """
-    is_end = torch.zeros(batch.ids.shape, dtype=torch.long)
-    is_end[batch.ends[:, 0], batch.ends[:, 1]] = 1
-    most = int(is_end.sum(1).max())
-    return is_end.argsort(dim=1, descending=True, stable=True)[:, :most]
-
-
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function to everything in nested tuples, lists and dictionaries."""
     if isinstance(value, tuple | list):
@@ -424,7 +321,6 @@ def sweep_layers(
         keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffixes`.
     """
     device = decoder.device
-    ends = _end_columns(batch).to(device)
     kept = _Kept()
     cache = DynamicCache() if keep_keys else None
 
@@ -433,12 +329,8 @@ def sweep_layers(
             here = next(block.module.parameters()).device
             args, kwargs = _map((args, kwargs), partial(_moved, device=here))
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
-            at_ends = _AtEnds(block) if block is decoder.blocks[-1] else None
-            live = LiveBlock(
-                number, block, batch, ends.to(here), forward, args, kwargs, chunk, kept, at_ends
-            )
-            with at_ends.applied() if at_ends else nullcontext():
-                output = block.as_returned(at_layer(live, hidden))
+            live = LiveBlock(number, block, batch, forward, args, kwargs, chunk, kept)
+            output = block.as_returned(at_layer(live, hidden))
             if cache is not None:
                 cache.layers[number] = DynamicLayer()  # no later block needs these keys
             return output

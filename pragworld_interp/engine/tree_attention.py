@@ -6,16 +6,15 @@ branch, each with only the keys that some of them attend to; the output is the s
 PyTorch's `scaled_dot_product_attention`, which most models call.
 """
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
-
-from pragworld_interp.engine.modules import AttentionMode
 
 # The number of queries in a span. A short branch does not pay for a call of its own. In a long
 # branch, the first queries do not attend to its end.
@@ -87,7 +86,7 @@ def _branches(batch_spans: Sequence[Span], device: torch.device | str) -> list[_
     ]
 
 
-class TreeAttention(AttentionMode):
+class TreeAttention(TorchFunctionMode):
     """A mode in which attention over all columns is computed span by span."""
 
     def __init__(self, batch_spans: Sequence[Span], device: torch.device | str = "cpu") -> None:
@@ -99,7 +98,18 @@ class TreeAttention(AttentionMode):
         # Of each mask, those of the spans by their first queries.
         self._masks: MutableMapping[Tensor, dict[int, Tensor]] = WeakTensorKeyDictionary()
 
-    def attention(
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run any function as it is, except attention."""
+        run = self._attention if function is scaled_dot_product_attention else function
+        return run(*args, **(kwargs or {}))
+
+    def _attention(
         self,
         query: Tensor,
         key: Tensor,
