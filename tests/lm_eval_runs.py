@@ -15,26 +15,25 @@ from warm_commands import WHOLE_INDEX
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import RELEASED_SCORING
 
 
-class Evaluation:
-    """What a run of lm_eval gave: its output, its results and its samples."""
+class Output:
+    """A folder in which runs of lm_eval write their results and samples."""
 
-    def __init__(self, process: subprocess.CompletedProcess[str], output: Path) -> None:
-        self.returncode = process.returncode
-        self.stdout = process.stdout
-        self.log = process.stderr
-        results = sorted(output.rglob("results_*.json"))
-        self.results: dict[str, Any] = read_strictly(results[-1].read_text()) if results else {}
+    def __init__(self, output: Path) -> None:
         self._output = output
 
     def metrics(self, task: str) -> dict[str, Any]:
-        """The metrics of a task or group, by name."""
-        found = self.results["results"][task].items()
-        return {key.removesuffix(",none"): value for key, value in found if key.endswith(",none")}
+        """The metrics of a task or group by name, of the last run that had it."""
+        files = (read_strictly(path.read_text()) for path in self._result_files())
+        *_, found = (file["results"][task] for file in files if task in file["results"])
+        return {name.removesuffix(",none"): found[name] for name in found if name.endswith(",none")}
+
+    def _result_files(self) -> list[Path]:
+        return sorted(self._output.rglob("results_*.json"))
 
     def samples_file(self, task: str) -> Path:
         """The file of a task's samples."""
@@ -45,6 +44,18 @@ class Evaluation:
         """A task's samples, in the order of the documents."""
         lines = self.samples_file(task).read_text().splitlines()
         return sorted(map(read_strictly, lines), key=lambda sample: sample["doc_id"])
+
+
+class Evaluation(Output):
+    """What a run of lm_eval gave: its output, its results and its samples."""
+
+    def __init__(self, process: subprocess.CompletedProcess[str], output: Path) -> None:
+        super().__init__(output)
+        self.returncode = process.returncode
+        self.stdout = process.stdout
+        self.log = process.stderr
+        files = self._result_files()
+        self.results: dict[str, Any] = read_strictly(files[-1].read_text()) if files else {}
 
 
 def read_strictly(text: str) -> Any:
@@ -92,17 +103,25 @@ def documents_of(task: str, folder: Path) -> list[Document]:
     return read_split(split, folder / FILES[split].path)
 
 
+def metrics_of(documents: Sequence[Document], predictions: Predictions) -> dict[str, Any]:
+    """Return the metrics that a task shows of answers, put together by us, within rounding."""
+    split = documents[0].split
+    tallied = shown_tallies(to_run(documents, predictions.ours), split)
+    if split == "manual":
+        released = tallies(to_run(documents, predictions.released, released_grouping=True))
+        tallied |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
+    return {
+        metric: "N/A" if math.isnan(value) else pytest.approx(value)
+        for name, one in tallied.items()
+        for metric, value in ((name, one.share), (f"{name}_stderr", one.standard_error))
+    }
+
+
 def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:
-    """lm-eval's figures are those of the answers in lm-eval's own samples, put together by us."""
+    """lm-eval's figures are those of the answers in lm-eval's own samples."""
     documents = documents_of(task, folder)
     predictions = read_predictions(evaluation.samples_file(task), documents)
-    expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
-    if split_of(task) == "manual":
-        released = tallies(to_run(documents, predictions.released, released_grouping=True))
-        expected |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
     shown = evaluation.metrics(task)
-    for name, one in expected.items():
-        for metric, value in ((name, one.share), (f"{name}_stderr", one.standard_error)):
-            assert shown.pop(metric) == ("N/A" if math.isnan(value) else pytest.approx(value))
-        shown.pop(f"{name}_stderr_stderr", None)  # lm-eval's own N/A
-    assert shown == {}
+    of_lm_eval = {name for name in shown if name.endswith("_stderr_stderr")}  # N/A
+    ours = {name: shown[name] for name in shown.keys() - of_lm_eval}
+    assert ours == metrics_of(documents, predictions)

@@ -1,6 +1,5 @@
 """`pragworld-tasks author` with a server that plays the models, of which truth is known."""
 
-import json
 import random
 import re
 import signal
@@ -13,6 +12,7 @@ from typing import Any, get_args
 import pytest
 from authoring_server import INVENTED, Server, truth, write_seed
 from command_runs import Program, refused
+from json_lines import read_lines, write_lines
 
 import pragworld_tasks
 from pragworld_tasks.authoring import results
@@ -32,8 +32,7 @@ def write_seeds(path: Path, number: int) -> Path:
         {"conversation": write_seed(next(speakers), random.Random(seed)), "kind": next(kinds)}
         for seed in range(number)
     ]
-    path.write_text("\n".join(map(json.dumps, seeds)))
-    return path
+    return write_lines(path, seeds)
 
 
 @pytest.fixture
@@ -52,11 +51,6 @@ def authoring(seeds: Path, url: str, *more: str, out: str = "mine") -> list[str]
 def files_of(folder: Path) -> dict[str, bytes]:
     """Return the contents of a folder's files."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def groups_in(out: Path) -> set[int]:
@@ -169,7 +163,7 @@ def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
         line["question"] = "Are they in the hall?"
         is_yes = (truth(line["context"], line["question"]) == "yes") == (row > 0)
         line["answer"] = "yes" if is_yes else "no"
-    path.write_text("\n".join(map(json.dumps, lines)))
+    write_lines(path, lines)
     with Server().running() as server:
         places = ("--documents", str(path), "--base-url", server.url, "--out", str(out))
         main(["author", *places, "--model", "home", "--panel", "home", "home", "away"])

@@ -1,6 +1,5 @@
 """What is refused of files of documents and of the names of splits, and the line that says why."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 from command_runs import refused
+from json_lines import to_lines
 from own_documents import MILK, SOME, TEA, to_document
 from places import SAMPLES
 
@@ -28,7 +28,7 @@ def sample(split: Split, old: str, new: str) -> bytes:
 
 
 def lines(*records: object) -> bytes:
-    return "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    return to_lines(records).encode()
 
 
 def written(suffix: str, *records: dict[str, Any]) -> bytes:

@@ -1,12 +1,12 @@
 """The audit of the manual split's labels: its claims recomputed, and the metrics that follow."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from json_lines import read_lines
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
@@ -26,8 +26,7 @@ def documents(released: Path) -> list[Document]:
 @pytest.fixture(scope="module")
 def original_readings(released: Path) -> list[dict[str, Any]]:
     """The readings as their annotators wrote them."""
-    lines = (released / "label_readings.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return read_lines(released / "label_readings.jsonl")
 
 
 def test_the_shipped_readings_are_the_original_ones(

@@ -2,12 +2,12 @@
 
 import csv
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+from json_lines import read_lines, write_lines
 from lm_eval_runs import LmEval
 from own_documents import MILK, SOME, TEA, to_document
 
@@ -43,11 +43,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return generate(tmp_path_factory.mktemp("mine") / "documents.jsonl")
 
 
-def write(path: Path, records: Sequence[object]) -> Path:
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    return path
-
-
 # The file -----------------------------------------------------------------------------------------
 
 
@@ -61,21 +56,21 @@ def test_what_generate_writes_is_read_unchanged(tmp_path: Path, ending: str) -> 
 def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
     sugar = {**TEA, "question": "Is the tea sweet?", "answer": "no"}
     del sugar["group"]
-    path = write(tmp_path / "mine.jsonl", [SOME, MILK, TEA, sugar])
+    path = write_lines(tmp_path / "mine.jsonl", [SOME, MILK, TEA, sugar])
     some, milk, tea, alone = read_documents(path)
     assert [document.group for document in (some, milk, tea, alone)] == [40, 7, 40, 41]
     assert [document.is_original for document in (some, milk, tea, alone)] == [False, *[True] * 3]
     assert (some.effect, some.alteration) == ("flip", "Quantifier Change")
     assert (tea.effect, tea.alteration, tea.basis, tea.split) == (None, None, None, "own")
-    (same, _) = read_documents(write(path, [{**SOME, "answer": "yes"}, TEA]))
+    (same, _) = read_documents(write_lines(path, [{**SOME, "answer": "yes"}, TEA]))
     assert same.effect == "invariant"
 
 
 def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path) -> None:
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = read_lines(file)
     numbers = [-5, 1, 3, 4, 2**63 - 1]
     numbered = [{**line, "group": numbers[line["group"]]} for line in lines]
-    documents = read_documents(write(tmp_path / "mine.jsonl", numbered))
+    documents = read_documents(write_lines(tmp_path / "mine.jsonl", numbered))
     assert [document.group for document in documents] == [line["group"] for line in numbered]
     kept = pt.score(documents, ["yes"] * len(documents))
     assert kept.metrics == pt.score(read_documents(file), ["yes"] * len(documents)).metrics
@@ -115,7 +110,7 @@ def test_lm_eval_prints_the_metrics_counted_by_hand(
         *("--metadata", json.dumps({"documents": str(file)})),
     )
     assert evaluation.returncode == 0, evaluation.log
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = read_lines(file)
     samples = evaluation.samples("pragworld_own_mc")
     right: list[bool] = []
     for line, sample in zip(lines, samples, strict=True):
@@ -163,7 +158,7 @@ def test_every_document_is_counted_in_the_same_metrics(
     tmp_path: Path, records: list[object], names: set[str]
 ) -> None:
     """Processes that evaluate parts of the documents would wait for each other otherwise."""
-    path = write(tmp_path / "mine.jsonl", records)
+    path = write_lines(tmp_path / "mine.jsonl", records)
     for record in harness.split_dataset("own", documents=str(path))["test"]:
         for items in (
             harness.score_response(record, ["No."]),
@@ -179,7 +174,9 @@ def test_score_reads_responses_to_documents_of_a_users_own(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = read_documents(file)
-    responses = str(write(tmp_path / "answers.jsonl", [{"response": "Yes."} for _ in documents]))
+    responses = str(
+        write_lines(tmp_path / "answers.jsonl", [{"response": "Yes."} for _ in documents])
+    )
     main(["score", responses, "--documents", str(file)])
     result = pt.score(documents, ["Yes."] * len(documents))
     assert capsys.readouterr().out == f"{result.to_text()}\n"

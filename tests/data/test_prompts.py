@@ -1,10 +1,10 @@
 """The prompts, to the letter, and their inverse."""
 
-import json
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from json_lines import read_lines
 
 from pragworld_tasks.data.prompts import (
     conventions_prompt,
@@ -45,9 +45,8 @@ def test_the_conventions_are_three_sentences_before_prompt_1() -> None:
 
 
 def test_prompt_2_is_that_of_the_released_run_file(released: Path) -> None:
-    lines = (released / FILES["entity_tracking"].path).read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        prompt = json.loads(line)["prompt"]
+    for line in read_lines(released / FILES["entity_tracking"].path):
+        prompt = line["prompt"]
         context, question = split_prompt(prompt)
         assert label_prompt({"context": context, "question": question}) == prompt
 

@@ -1,12 +1,12 @@
 """Yes and no out of free text: what models write, what is no answer, and the released reading."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from json_lines import read_lines
 
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
@@ -14,8 +14,8 @@ from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, rea
 
 def judged(name: str) -> list[tuple[str, str | None]]:
     """Responses with the answer that a person reads in them."""
-    lines = (Path(__file__).parents[1] / "answers" / name).read_text(encoding="utf-8").splitlines()
-    return [(record["response"], record["answer"]) for record in map(json.loads, lines)]
+    records = read_lines(Path(__file__).parents[1] / "answers" / name)
+    return [(record["response"], record["answer"]) for record in records]
 
 
 def test_answers_that_each_show_a_rule() -> None:
@@ -134,8 +134,8 @@ def test_released_reading(response: str, answer: str | None) -> None:
 
 @pytest.mark.parametrize("name", ["manual_gpt35_responses.jsonl", FILES["entity_tracking"].path])
 def test_both_readings_agree_on_the_released_responses(released: Path, name: str) -> None:
-    for line in (released / name).read_text(encoding="utf-8").splitlines():
-        response = json.loads(line)["response"]
+    for record in read_lines(released / name):
+        response = record["response"]
         assert read_answer(response) == read_answer_released(response) is not None
 
 
@@ -143,8 +143,7 @@ def test_where_both_readings_differ_on_the_released_responses_of_all_models(rele
     """Three of 10,640: Table 3 counts them as yes, the released first-line reading does not."""
     differences = []
     for path in sorted((released / "responses").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
+        for record in read_lines(path):
             ours, theirs = read_answer(record["response"]), read_answer_released(record["response"])
             if ours != theirs:
                 differences.append((path.stem, record["row"], record["response"], ours))

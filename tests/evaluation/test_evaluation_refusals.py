@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_runs import refused
+from json_lines import to_lines, write_lines
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
@@ -29,10 +30,6 @@ DOCUMENTS = generate_documents(groups=2, seed=1)
 GOLD: list[Any] = [document.answer for document in DOCUMENTS]
 YES = {"response": "yes"}
 DOC = asdict(MANUAL[0])
-
-
-def lines(records: list[Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def samples(record: dict[str, Any] | None = None, **changes: Any) -> list[dict[str, Any]]:
@@ -64,7 +61,7 @@ def samples(record: dict[str, Any] | None = None, **changes: Any) -> list[dict[s
 )
 def test_files_of_responses(tmp_path: Path, records: list[Any], line: str) -> None:
     path = tmp_path / "responses.jsonl"
-    path.write_text(lines(records))
+    write_lines(path, records)
     with pytest.raises(InputError) as refusal:
         read_predictions(path, MANUAL)
     assert str(refusal.value).startswith(str(path))
@@ -73,11 +70,13 @@ def test_files_of_responses(tmp_path: Path, records: list[Any], line: str) -> No
 
 
 FILES_HERE: dict[str, str] = {
-    "plain.jsonl": lines([YES]),
-    "part/samples_x_2026-01-02T00-00-00.1.jsonl": lines(samples()),
+    "plain.jsonl": to_lines([YES]),
+    "part/samples_x_2026-01-02T00-00-00.1.jsonl": to_lines(samples()),
     "part/results_2026-01-02T00-00-00.1.json": json.dumps({"config": {"limit": 5}}),
-    "cut.jsonl": lines([{**one, "doc": {**one["doc"], "split": "own"}} for one in samples()[:4]]),
-    "worded.jsonl": lines(samples(wording=1)),
+    "cut.jsonl": to_lines(
+        [{**one, "doc": {**one["doc"], "split": "own"}} for one in samples()[:4]]
+    ),
+    "worded.jsonl": to_lines(samples(wording=1)),
     "old.json": json.dumps({"schema_version": 1}),
     "here.json": "mine",
 }
@@ -157,7 +156,7 @@ def test_runs_of_other_gold_answers_are_not_compared(tmp_path: Path) -> None:
     paths = [tmp_path / "here.jsonl", tmp_path / "elsewhere.jsonl"]
     for path, documents in zip(paths, (DOCUMENTS, swapped), strict=True):
         logged = [{"doc": doc, "filtered_resps": ["no"]} for doc in data_set_rows(documents)]
-        path.write_text(lines(logged))
+        write_lines(path, logged)
         assert find_runs([str(path)])[0].documents() == documents
     for arguments in ([str(paths[0]), "--against", str(paths[1])], [*map(str, paths)]):
         with refused("on different documents: texts, groups or gold answers differ"):

@@ -1,10 +1,9 @@
 """Test the real lm_eval command on generated dialogues, with the model `pragworld-tiny`."""
 
 import json
-import math
 
 import pytest
-from lm_eval_runs import Evaluation, LmEval
+from lm_eval_runs import Evaluation, LmEval, metrics_of
 
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
@@ -13,9 +12,8 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.responses import read_responses
+from pragworld_tasks.evaluation.responses import Predictions, read_responses
 from pragworld_tasks.evaluation.runs import find_runs
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
 from pragworld_tasks.tiny import tiny_folder
 
@@ -71,12 +69,9 @@ def answers(evaluation: Evaluation, task: str) -> list[Answer | None]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_table_follows_from_the_answers(fresh: Evaluation, task: str) -> None:
-    of_task = evaluated_documents(fresh, task)
-    run = to_run(of_task, answers(fresh, task))
-    shown = fresh.metrics(task)
-    for name, tally in shown_tallies(run, of_task[0].split).items():
-        value = "N/A" if math.isnan(tally.share) else pytest.approx(tally.share)
-        assert shown[name] == value, name
+    predictions = Predictions.from_responses(answers(fresh, task))
+    expected, shown = metrics_of(evaluated_documents(fresh, task), predictions), fresh.metrics(task)
+    assert {name: shown[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("task", TRACKING)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from command_runs import refused
+from json_lines import write_lines
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
@@ -54,13 +55,8 @@ RESULTS: dict[str, Any] = {
 
 def write_samples(path: Path, documents: list[Document], answers: list[str]) -> Path:
     """Samples as lm-eval writes them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        {"doc": record, "filtered_resps": [answer]}
-        for record, answer in zip(data_set_rows(documents), answers, strict=True)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    records = zip(data_set_rows(documents), answers, strict=True)
+    return write_lines(path, ({"doc": doc, "filtered_resps": [answer]} for doc, answer in records))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import copy
 import csv
-import json
 import math
 import os
 import pickle
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_lines import write_lines
 from places import SAMPLES
 
 from pragworld_tasks.cli import main
@@ -31,9 +31,8 @@ DOCUMENTS = generate_documents(groups=4, seed=3)
 
 def write_responses(path: Path, responses: Sequence[str | dict[str, Any]]) -> Path:
     """A file of responses; a text stands for `{"response": text}`."""
-    records = [{"response": one} if isinstance(one, str) else one for one in responses]
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
+    records = ({"response": one} if isinstance(one, str) else one for one in responses)
+    return write_lines(path, records)
 
 
 def table(text: str) -> dict[str, dict[str, str]]:

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from command_runs import programs
-from lm_eval_runs import Evaluation, LmEval
+from json_lines import read_lines, write_lines
+from lm_eval_runs import Evaluation, LmEval, Output
 from places import ROOT
 
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
@@ -27,13 +28,13 @@ DOCUMENTS = 14
 CONCURRENT = 8
 
 
-class Study:
+class Study(Output):
     """Runs of the examples, in a folder of their own, with a server that can be killed."""
 
     def __init__(self, model: Path, folder: Path, concurrent: int) -> None:
+        super().__init__(folder / "out" / "results")
         self.answers = folder / "out" / "answers"
         self.model = str(model)
-        self._results = folder / "out" / "results"
         self._requests = folder / "requests.jsonl"
         program = folder / "vllm"
         script = Path(__file__).with_name("vllm_stand_in.py")
@@ -78,7 +79,7 @@ class Study:
 
     def logged(self) -> list[dict[str, Any]]:
         """Return the options of the server that was started last, and the requests to it."""
-        return [json.loads(line) for line in self._requests.read_text().splitlines()]
+        return read_lines(self._requests)
 
     def run(self, script: str, *arguments: str) -> None:
         """Run one of the examples to its end."""
@@ -99,18 +100,6 @@ class Study:
         assert process.returncode != 0
         return errors
 
-    def metrics(self, task: str) -> dict[str, Any]:
-        """Return the metrics of a task."""
-        files = [json.loads(path.read_text()) for path in self._results.rglob("results_*.json")]
-        (found,) = (file["results"][task] for file in files if task in file["results"])
-        return {name: value for name, value in found.items() if name != "sample_len"}
-
-    def samples(self, task: str) -> list[dict[str, Any]]:
-        """Return a task's samples, in the order of the documents."""
-        (path,) = self._results.rglob(f"samples_{task}_2*.jsonl")
-        lines = map(json.loads, path.read_text().splitlines())
-        return sorted(lines, key=lambda sample: sample["doc_id"])
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -126,8 +115,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """The arguments of a greedy run of `collect` on three prompts, in as many chunks."""
-    path = tmp_path_factory.mktemp("few") / "few.jsonl"
-    path.write_text(json.dumps({"text": shipped_paraphrases("travel_commute")[0]}) + "\n")
+    wording = {"text": shipped_paraphrases("travel_commute")[0]}
+    path = write_lines(tmp_path_factory.mktemp("few") / "few.jsonl", [wording])
     metadata = json.dumps({"paraphrases": str(path)})
     greedy = "temperature=0,do_sample=False,max_gen_toks=16"
     return "--gen_kwargs", greedy, "--chunk", "1", "--metadata", metadata
@@ -184,7 +173,7 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
     assert len(several.logged()) == 1 + (3 - kept) * 50
     (found,), (expected,) = (study.answers.rglob("samples_*") for study in (several, single))
     assert found.read_bytes() == expected.read_bytes()
-    lines = [json.loads(line) for line in found.read_text().splitlines()]
+    lines = read_lines(found)
     assert len(lines) == 3
     assert all(response for line in lines for each in line["resps"] for response in each)
 
@@ -194,8 +183,7 @@ def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
 ) -> None:
     inside = _evaluate(lm_eval, "hf", f"pretrained={single.model}", "--apply_chat_template")
     for task in (LABEL, LIKELIER):
-        metrics = {name: value for name, value in single.metrics(task).items() if "," in name}
-        assert metrics == pytest.approx({f"{n},none": v for n, v in inside.metrics(task).items()})
+        assert single.metrics(task) == pytest.approx(inside.metrics(task))
     _assert_equal_samples(single, inside)
 
 
@@ -218,7 +206,7 @@ def _evaluate(lm_eval: LmEval, kind: str, arguments: str, *more: str) -> Evaluat
     return evaluation
 
 
-def _assert_equal_samples(found: Study | Evaluation, expected: Evaluation) -> None:
+def _assert_equal_samples(found: Output, expected: Evaluation) -> None:
     texts, likelihoods = (
         [[sample["filtered_resps"] for sample in run.samples(task)] for run in (found, expected)]
         for task in (LABEL, LIKELIER)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_runs import refused
+from json_lines import read_lines, write_lines
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
@@ -50,8 +51,7 @@ def write_run(folder: Path, task: str, results: Any, samples: list[Any]) -> Path
     """Write a folder as lm-eval does."""
     folder.mkdir(parents=True)
     (folder / f"results_{DATE}.json").write_text(json.dumps(results))
-    path = folder / f"samples_{task}_{DATE}.jsonl"
-    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    write_lines(folder / f"samples_{task}_{DATE}.jsonl", samples)
     return folder
 
 
@@ -118,11 +118,10 @@ def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) ->
 def edit(submission: Path, where: str | int, change: Change) -> None:
     """Change the sample of a row, "all" samples, or the "record"."""
     (path,) = submission.glob("record.json" if where == "record" else "samples_*.jsonl")
-    text = path.read_text()
-    contents = [json.loads(part) for part in ([text] if where == "record" else text.splitlines())]
+    contents = [json.loads(path.read_text())] if where == "record" else read_lines(path)
     for content in [contents[where]] if isinstance(where, int) else contents:
         change(content)
-    path.write_text("".join(json.dumps(content) + "\n" for content in contents))
+    write_lines(path, contents)
 
 
 def verdict(submission: Path) -> str:

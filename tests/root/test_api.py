@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from json_lines import write_lines
 
 import pragworld_tasks as pt
 from pragworld_tasks.cli import main
@@ -25,7 +26,7 @@ def test_the_command_prints_what_the_api_returns(
     ]
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path, texts in zip(paths, responses, strict=True):
-        path.write_text("".join(json.dumps({"response": text}) + "\n" for text in texts))
+        write_lines(path, ({"response": text} for text in texts))
     first, second, out = *map(str, paths), str(tmp_path / "out.json")
     main(["score", "--split", "manual", first, "--against", second, "--json", out])
     result, other = (pt.score(manual, texts) for texts in responses)

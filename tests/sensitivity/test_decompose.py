@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from json_lines import read_lines, write_lines
 from played_models import play
 from servers import ChatServer
 
@@ -51,19 +52,16 @@ def write_samples(
             for value in drawn
         ]
         lines.append({"doc_id": row, "doc": document, "resps": [responses]})
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"samples_world_model_{question}_2026-11-21T01-02-03.4.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    name = f"samples_world_model_{question}_2026-11-21T01-02-03.4.jsonl"
+    return write_lines(folder / name, lines)
 
 
 def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
     """Change every line of a samples file."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = read_lines(path)
     for line in lines:
         apply(line)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return write_lines(path, lines)
 
 
 def respond(text: Callable[[dict[str, Any]], str], repeats: int = 8) -> Callable[[Any], None]:
@@ -84,7 +82,7 @@ def test_numbers_are_those_of_the_responses(
     (task,) = json.loads(out.read_text())["tasks"]
     answers = [
         (float(response.split()[4]), line["doc"]["paraphrase"], line["doc"]["intent"])
-        for line in map(json.loads, path.read_text().splitlines())
+        for line in read_lines(path)
         for response in line["resps"][0]
         if "about" in response
     ]

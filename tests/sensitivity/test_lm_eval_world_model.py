@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from answer_server import VARIANCES, answer_server
 from command_runs import Program, refused, run_program
+from json_lines import write_lines
 from lm_eval_runs import Evaluation, LmEval
 from servers import ChatServer
 from warm_client import KILLED
@@ -38,8 +39,7 @@ def server() -> Iterator[ChatServer]:
 
 def write_wordings(path: Path, number: int) -> str:
     """Write a file of some of the wordings, and return its name."""
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in WORDINGS[:number]))
-    return str(path)
+    return str(write_lines(path, ({"text": text} for text in WORDINGS[:number])))
 
 
 def over_http(server: ChatServer, wordings: str, output: Path, *more: str) -> Evaluation:

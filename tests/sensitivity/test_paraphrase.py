@@ -1,7 +1,6 @@
 """Paraphrases by a model behind an API: runs against a server, the choice, and checks of a file."""
 
 import asyncio
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from command_runs import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from json_lines import read_lines, write_lines
 from played_models import ADDED, play
 from servers import ChatServer
 
@@ -85,7 +85,7 @@ def test_a_run_and_its_resumption(
         else:
             assert user.startswith(f"First prompt:\n{MIAMI.prompt}\n\nSecond prompt:\n")
             assert body["temperature"] == 0
-    chosen = [json.loads(line) for line in out.read_text().splitlines()]
+    chosen = read_lines(out)
     assert len(chosen) == 2
     for wording in chosen:
         assert find_fault(MIAMI.prompt, wording["text"]) is None
@@ -211,7 +211,7 @@ def test_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "mine.jsonl"
     prompt = "How far is {town} from here, friend?"
     texts = ["How far is it?", "How far is {town} from here?", "Is {town} 5 miles off?"]
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    write_lines(path, ({"text": text} for text in texts))
     with pytest.raises(SystemExit) as ended:
         main(["paraphrase", "--check", str(path), "--prompt", prompt])
     assert ended.value.code == 1

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from command_runs import refused
+from json_lines import read_lines, write_lines
 from servers import ChatServer
 from test_decompose import change, decomposed, write_samples
 
@@ -120,9 +121,9 @@ def test_replies_that_nothing_can_be_made_of(
 )
 def test_other_samples(spoil: Callable[[list[Any]], None], line: str, tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
-    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    lines = read_lines(path)
     spoil(lines)
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    write_lines(path, lines)
     with pytest.raises(InputError, match=re.escape(f"{path}, {line}")):
         read_samples([path])
 

@@ -1,8 +1,7 @@
 """The fifteen questions, their shipped paraphrases, and the check of a set of paraphrases."""
 
-import json
-
 import pytest
+from json_lines import read_lines
 from places import ROOT
 
 from pragworld_tasks.errors import InputError
@@ -37,8 +36,8 @@ def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
 
 def test_blind_readers_find_the_paraphrases_natural() -> None:
     """What they did not find natural is no longer shipped."""
-    lines = (ROOT / "tests" / "paraphrases" / "ratings.jsonl").read_text(encoding="utf-8")
-    ratings = [rating for line in lines.splitlines() if (rating := json.loads(line))["sample"] == 2]
+    ratings = read_lines(ROOT / "tests" / "paraphrases" / "ratings.jsonl")
+    ratings = [rating for rating in ratings if rating["sample"] == 2]
     assert len(ratings) == 150
     for reader in (0, 1):
         readings = [rating["readings"][reader] for rating in ratings]

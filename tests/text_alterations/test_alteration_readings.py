@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from json_lines import read_lines
 from places import ROOT
 
 from pragworld_tasks.data.documents import ALTERATIONS
@@ -13,7 +14,7 @@ ENTITIES = json.loads((FOLDER / "entities.json").read_text(encoding="utf-8"))
 
 
 def readings(name: str) -> list[dict[str, str]]:
-    return [json.loads(line) for line in (FOLDER / name).read_text("utf-8").splitlines()]
+    return read_lines(FOLDER / name)
 
 
 @pytest.mark.parametrize("name", ["readings.jsonl", "first_reading.jsonl"])
