@@ -158,3 +158,7 @@ class LabelsOnly:
         labels = {" yes": [5], " no": [6]}
         found = (ids for label, ids in labels.items() if text.endswith(label))
         return {"input_ids": [4, *next(found, [])]}
+
+    def decode(self, ids: list[int]) -> str:
+        """Return the numbers of tokens."""
+        return str(ids)

@@ -14,6 +14,8 @@ import torch
 import transformers
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from peft import LoraConfig, get_peft_model
+from plain_hooks import label_logits, small_decoder
+from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
 from tokenizers import AddedToken
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
@@ -104,6 +106,20 @@ def test_with_an_adapter_logits_are_those_of_peft(
     expected = torch.stack(logits)[:, list(decoder.labels)]
     torch.testing.assert_close(found[0], expected, atol=1e-4, rtol=1e-4)
     assert (found[0] - plain[0]).abs().max() > 0.01  # the adapter does something
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *WITHOUT_TREES, *UNUSUAL])
+def test_a_model_in_a_folder_is_the_one_that_was_saved(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some architectures have tokenizers of their own, which would not know the labels."""
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: LabelsOnly())
+    small_model(architecture).save_pretrained(tmp_path)
+    decoder, identity = load_decoder(Model(str(tmp_path)))
+    assert (decoder.labels, identity.layers) == ((5, 6), 3)
+    prompt = [1, 40, 8, 23, 61, 9, 77]
+    expected = label_logits(small_decoder(architecture), prompt)
+    assert torch.equal(label_logits(decoder, prompt), expected)
 
 
 def test_weights_run_in_the_requested_type(plain: Tensor) -> None:

@@ -162,7 +162,7 @@ def test_layers_on_several_devices(architecture: str, trees: bool) -> None:
         torch.testing.assert_close(on_cpu(one), other)
 
 
-def test_out_of_memory_halves_the_chunk() -> None:
+def test_out_of_memory_less_runs_at_a_time() -> None:
     decoder = from_model(small_model("qwen2"), LabelsOnly())
     engine, ablation = OnePassEngine(decoder, True), Ablation("mlp", LAYERS)
     sizes = []
