@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 
-from pragworld_tasks.evaluation.metrics import RESAMPLES, Floats, Run, bootstrap_intervals, tallies
+from pragworld_tasks.evaluation.metrics import Run, tallies
+from pragworld_tasks.evaluation.statistics import RESAMPLES, Floats, bootstrap_intervals
 
 DOCUMENTS, GROUPS = 500, 88
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from pragworld_tasks.evaluation.metrics import Floats, Ints
+from pragworld_tasks.evaluation.statistics import Floats, Ints
 from pragworld_tasks.sensitivity.components import Components, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.decomposition import REDRAWS, estimates, redraw_responses
 

@@ -25,8 +25,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
-from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.scoring import to_run
+from pragworld_tasks.evaluation.metrics import tallies, to_run
 
 # Limits in percent.
 YES_OVERALL = (48.0, 52.0)

@@ -26,7 +26,7 @@ from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import tokenize_prompts
 from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import write_json
 from pragworld_tasks.text import (
     format_interval,

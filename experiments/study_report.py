@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.statistics import (
     LEVEL,
     Floats,
     Interval,

@@ -16,6 +16,7 @@ from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import split_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import LOWER_IS_BETTER
 from pragworld_tasks.evaluation.task_metrics import (
     data_set_rows,
     robust_share,
@@ -60,8 +61,6 @@ __all__ = [
     "score_worded_likelihoods",
     "worded_prompt",
 ]
-
-_LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 
 
 def _data_set(
@@ -130,7 +129,7 @@ class _MeasuredTask(ConfigurableTask):
             {
                 "metric": name + suffix,
                 "aggregation": aggregation,
-                "higher_is_better": not suffix and name not in _LOWER_IS_BETTER,
+                "higher_is_better": not suffix and name not in LOWER_IS_BETTER,
             }
             for name, aggregations in self.aggregations.items()
             for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)

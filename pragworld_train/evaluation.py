@@ -20,7 +20,8 @@ from trl import get_quantization_config
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.runs import find_runs, task_and_date
+from pragworld_tasks.evaluation.statistics import (
     LEVEL,
     Bools,
     Tally,
@@ -28,7 +29,6 @@ from pragworld_tasks.evaluation.metrics import (
     mcnemar,
     percentile_interval,
 )
-from pragworld_tasks.evaluation.runs import find_runs, task_and_date
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.link import task_folder, task_names
 from pragworld_tasks.text import format_interval, format_number, markdown_table

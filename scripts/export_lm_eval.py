@@ -26,6 +26,7 @@ from hub_dataset import fill_template, write_new_folder
 
 from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.sources import COMMIT, FILES, HUB_DATASET, REPOSITORY
+from pragworld_tasks.evaluation.metrics import LOWER_IS_BETTER
 from pragworld_tasks.evaluation.task_metrics import task_metric_names
 from pragworld_tasks.link import task_folder
 
@@ -107,7 +108,7 @@ def _metric_list(split: Split) -> str:
     lines = ["metric_list:"]
     for name in task_metric_names(split):
         share = "robust_share" if name.startswith("robust") else "share"
-        higher = json.dumps(name != "unreadable")
+        higher = json.dumps(name not in LOWER_IS_BETTER)
         lines += [
             f"  - {{metric: {name}, aggregation: !function utils.{share}, "
             f"higher_is_better: {higher}}}",
@@ -134,7 +135,7 @@ def _utilities() -> str:
         reasoning=_definitions("text.py", "_TAGS", "_MARKS", "strip_reasoning"),
         phrases=_phrases(),
         answers=_definitions("evaluation/answers.py", without="_PHRASES"),
-        tallies=_definitions("evaluation/metrics.py", *tallies),
+        tallies=_definitions("evaluation/statistics.py", *tallies),
         items=_definitions(task_metrics, *items),
         aggregations=_definitions(task_metrics, *aggregations),
     )

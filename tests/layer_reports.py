@@ -7,7 +7,7 @@ import numpy as np
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import SweepSettings
 from pragworld_tasks.layers.settings import Intervention, ModelIdentity

@@ -14,9 +14,8 @@ from warm_commands import WHOLE_INDEX
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_run
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import RELEASED_SCORING
 
 

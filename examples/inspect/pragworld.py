@@ -31,8 +31,8 @@ from inspect_ai.solver import TaskState, generate
 
 from pragworld_tasks import Document, evaluation_prompt, label_prompt, load, read_answer
 from pragworld_tasks.data.documents import Answer, Split, documents_digest
-from pragworld_tasks.evaluation.metrics import Tally
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
+from pragworld_tasks.evaluation.metrics import shown_tallies, to_run
+from pragworld_tasks.evaluation.statistics import Tally
 
 _ANSWERS: dict[str | None, Answer | None] = {"yes": "yes", "no": "no", None: None}
 

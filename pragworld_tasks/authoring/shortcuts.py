@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.evaluation.metrics import Interval, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.statistics import Interval, bootstrap_intervals, tally
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.scoring import ScoreReport
+from pragworld_tasks.evaluation.statistics import (
     LEVEL,
     Interval,
     McNemar,
@@ -15,7 +16,6 @@ from pragworld_tasks.evaluation.metrics import (
     percentile_interval,
     sign_flip_test,
 )
-from pragworld_tasks.evaluation.scoring import ScoreReport
 from pragworld_tasks.text import (
     format_interval,
     format_percent,

@@ -1,28 +1,40 @@
-"""The paper's metrics as pure functions over arrays, their intervals, and paired comparison.
+"""The metrics of a run (paper, section 5): which documents each covers, and what splits have it.
 
-Every metric is a share: so many right out of so many. A `Tally` holds both numbers for each group
-of documents, because only groups are independent: an original and its variants share almost all of
-their text. The share, its standard error and its bootstrap interval follow from the tally in the
-same way for every metric and every breakdown.
+Every metric is a share: so many right out of so many, counted within each group of documents.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Name = TypeVar("Name")
+from pragworld_tasks.data.documents import Answer, Document, Split, has_alterations
+from pragworld_tasks.data.label_readings import readings_of
+from pragworld_tasks.evaluation.statistics import Bools, Ints, Tally, robust_tally, tally
+from pragworld_tasks.files import read_package_toml
 
 YES, NO, UNREADABLE = 1, 0, -1
-LEVEL = 0.95
-RESAMPLES = 10_000
-LEAST_GROUPS = 2  # with fewer, nothing says how much groups differ
-_CHUNK = 500  # resamples drawn at a time: bounds the memory that many groups would take
+_SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
+# Metrics that only some splits have: by what documents must have for them.
+OF_VARIANTS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
+OF_READINGS = {"robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc"}
+OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
+# Metrics of any task of which less is better.
+LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
+
+
+class MetricText(NamedTuple):
+    """The label in the head of a metric's column, and what the metric is the share of."""
+
+    label: str
+    meaning: str
+
+
+METRIC_TEXTS = {
+    name: MetricText(**texts)
+    for name, texts in read_package_toml(__package__, "metric_texts.toml").items()
+}
 
 
 @dataclass(frozen=True)
@@ -60,117 +72,43 @@ class Run:
         return np.equal(self.predicted, self.gold)
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Right answers and documents covered, summed within each group: two arrays of [groups]."""
-
-    right: Floats
-    total: Floats
-
-    @property
-    def share(self) -> float:
-        """Right answers out of all documents covered; NaN where none is."""
-        total = self.total.sum()
-        return float(self.right.sum() / total) if total else float("nan")
-
-    @property
-    def groups(self) -> int:
-        """The number of groups with documents that are covered."""
-        return int(np.count_nonzero(self.total))
-
-    @property
-    def standard_error(self) -> float:
-        """The standard error of `share`, with documents clustered by group.
-
-        The linearized variance of a ratio of two sums over groups. Where every group is one
-        document it is the usual standard error of a mean. NaN with fewer than two groups.
-        """
-        groups = self.groups
-        if groups < LEAST_GROUPS:
-            return float("nan")
-        counted = self.total > 0
-        residual = self.right[counted] - self.share * self.total[counted]
-        variance = groups / (groups - 1) * np.square(residual).sum()
-        return float(np.sqrt(variance) / self.total.sum())
-
-
-class Interval(NamedTuple):
-    """The two ends of an interval, in the unit of its metric; NaN where that is not defined."""
-
-    low: float
-    high: float
-
-
-class McNemar(NamedTuple):
-    """An exact McNemar test: pairs that only the first or only the second gets right, and p."""
-
-    only_first: int
-    only_second: int
-    p: float
-
-
-class SignFlip(NamedTuple):
-    """A sign-flip test: groups in which the first or the second has more right, and p."""
-
-    first_ahead: int
-    second_ahead: int
-    p: float
-
-
-class Rank(NamedTuple):
-    """The place of a run among others, 1 for the best, and the ends of its interval."""
-
-    place: int
-    low: int
-    high: int
-
-
-def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
-    """Return right answers and documents covered within each group.
+def to_run(
+    documents: Sequence[Document],
+    answers: Sequence[Answer | None],
+    released_grouping: bool = False,
+) -> Run:
+    """Return the arrays that the metrics are computed from.
 
     Args:
-        values: [documents] 1 or True where the answer is right (or whatever else is counted).
-        covered: [documents] whether the metric covers the document.
-        group: [documents] number of the document's group.
+        documents: a split, or some documents of one.
+        answers: the answer to each document; None where the response could not be read.
+        released_grouping: take originals and robust groups as the released scoring has them.
 
-    Examples:
-        >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[5, 5, 8])
-        >>> counted.right.tolist(), counted.total.tolist(), round(counted.share, 3)
-        ([1.0, 1.0], [2.0, 1.0], 0.667)
+    Raises:
+        KeyError: An answer is neither yes nor no.
     """
-    names, number = np.unique(np.asarray(group, dtype=np.int64), return_inverse=True)
-    covered = np.asarray(covered, dtype=np.float64)
-    right = np.asarray(values, dtype=np.float64) * covered
-    return Tally(
-        np.bincount(number, right, minlength=len(names)).astype(np.float64),
-        np.bincount(number, covered, minlength=len(names)).astype(np.float64),
+    group = _integers(document.group for document in documents)
+    released_group = _integers(document.released_group for document in documents)
+    readings = readings_of(documents)
+    return Run(
+        gold=_integers(_SIGNS[document.answer] for document in documents),
+        predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
+        group=group,
+        robust_group=released_group if released_grouping else group,
+        is_original=_booleans(
+            document.released_is_original if released_grouping else document.is_original
+            for document in documents
+        ),
+        flips=_booleans(document.effect == "flip" for document in documents),
+        keeps=_booleans(document.effect == "invariant" for document in documents),
+        disputed=_booleans(bool(read and read.is_disputed) for read in readings),
+        entailed=_booleans(document.basis == "entailed" for document in documents),
+        excluded=_booleans(document.basis == "excluded" for document in documents),
+        undetermined=_booleans(
+            read.is_undetermined if read else document.basis == "undetermined"
+            for document, read in zip(documents, readings, strict=True)
+        ),
     )
-
-
-def robust_tally(
-    correct: ArrayLike,
-    robust_group: ArrayLike,
-    group: ArrayLike,
-    covered: ArrayLike | None = None,
-) -> Tally:
-    """Return the tally of robust accuracy: groups with every document right (paper, section 5).
-
-    Args:
-        correct: [documents] whether the answer is right.
-        robust_group: [documents] the group of which all documents have to be right.
-        group: [documents] the independent group that `robust_group` is, or is a part of.
-        covered: [documents] whether the document counts; all of them by default.
-
-    Examples:
-        >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
-        0.5
-    """
-    names, first, number = np.unique(robust_group, return_index=True, return_inverse=True)
-    wrong = ~np.asarray(correct, dtype=np.bool_)
-    counts = np.ones_like(wrong) if covered is None else np.asarray(covered, dtype=np.bool_)
-    wrong_in_group = np.bincount(number, weights=wrong & counts, minlength=len(names))
-    covered_in_group = np.bincount(number, weights=counts, minlength=len(names))
-    return tally(wrong_in_group == 0, covered_in_group > 0, np.asarray(group)[first])
 
 
 def tallies(run: Run) -> dict[str, Tally]:
@@ -199,171 +137,24 @@ def tallies(run: Run) -> dict[str, Tally]:
     }
 
 
-def bootstrap_intervals(
-    tallies: Mapping[Name, Tally], resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
-) -> dict[Name, Interval]:
-    """Return percentile bootstrap intervals of several metrics of one run, drawing whole groups.
-
-    All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
-    is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
-    """
-    if not tallies:
-        return {}
-    right, total = _stack(tallies)
-    shares = _resampled_shares(right[None], total, resamples, seed)[0]
-    return {
-        name: percentile_interval(drawn, level)
-        for name, drawn in zip(tallies, shares.T, strict=True)
-    }
-
-
-def percentile_interval(drawn: ArrayLike, level: float = LEVEL) -> Interval:
-    """Return the middle `level` of the draws that are not NaN; NaN if all are."""
-    draws = np.asarray(drawn, dtype=np.float64)
-    defined = draws[~np.isnan(draws)]
-    tail = (1 - level) / 2
-    ends = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
-    return Interval(float(ends[0]), float(ends[1]))
-
-
-def bootstrap_differences(
-    first: Mapping[Name, Tally],
-    second: Mapping[Name, Tally],
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> dict[Name, Floats]:
-    """Return first minus second in each draw of groups, [resamples] for each metric.
-
-    The two runs are on the same documents and use the same draws, so what makes a group hard for
-    both cancels out. Draws in which a metric has no documents are NaN, and all draws of fewer than
-    two groups.
-    """
-    right, total = _stack(first)
-    right_second, _ = _stack(second)
-    shares = _resampled_shares(np.stack([right, right_second]), total, resamples, seed)
-    return dict(zip(first, (shares[0] - shares[1]).T, strict=True))
-
-
-def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict[Name, Rank]:
-    """Rank runs on the same documents by one metric, with percentile bootstrap intervals.
-
-    Equal runs share the better place. Every draw of groups ranks all runs anew, so groups that are
-    hard for all runs widen no interval. With fewer than two groups, the interval holds every place.
-
-    Examples:
-        >>> group = range(4)
-        >>> rank_runs({name: tally(right, [1] * 4, group) for name, right in
-        ...            {"all": [1, 1, 1, 1], "none": [0, 0, 0, 0]}.items()})
-        {'all': Rank(place=1, low=1, high=1), 'none': Rank(place=2, low=2, high=2)}
-    """
-    if not tallies:
-        return {}
-    right, total = _stack(tallies)
-    drawn = _resampled_shares(right[None], total, resamples, seed=0)[0]
-    shares = np.concatenate([(right.sum(axis=0) / total.sum(axis=0))[None], drawn])
-    tail = (1 - LEVEL) / 2
-    ranks = {}
-    for column, name in enumerate(tallies):
-        places = 1 + (shares > shares[:, [column]]).sum(axis=1)
-        low, high = np.quantile(places[1:], [tail, 1 - tail], method="inverted_cdf")
-        if np.isnan(drawn).all():
-            low, high = 1, len(tallies)
-        ranks[name] = Rank(int(places[0]), int(low), int(high))
-    return ranks
-
-
-def sign_flip_test(differences: ArrayLike) -> float:
-    """Return the exact two-sided p of a sum whose terms could equally have the other sign.
-
-    The terms are differences in right answers between two runs, summed within groups: integers. The
-    test asks the same question as McNemar's test without treating the documents of one group as
-    independent. If each group is one document, it is McNemar's test.
-    """
-    whole = np.asarray(differences, dtype=np.int64)
-    chances = sums_of_signs(np.abs(whole))
-    reach = len(chances) // 2
-    as_far = np.abs(np.arange(-reach, reach + 1)) >= abs(whole.sum())
-    return min(1.0, float(chances[as_far].sum()))
-
-
-def sums_of_signs(sizes: ArrayLike) -> Floats:
-    """Return the probability of each sum, from the lowest to the highest, of terms of random sign.
-
-    Examples:
-        >>> sums_of_signs([1, 1])
-        array([0.25, 0.  , 0.5 , 0.  , 0.25])
-    """
-    chances = np.ones(1)
-    for size, count in zip(*np.unique(np.asarray(sizes), return_counts=True), strict=True):
-        if size:
-            spread = np.zeros(2 * int(size) * count + 1)
-            spread[:: 2 * int(size)] = coin_tosses(int(count))
-            chances = np.convolve(chances, spread)
-    return chances
-
-
-def coin_tosses(count: int) -> Floats:
-    """Return the probability of each number of heads in tosses of a fair coin, from none to all."""
-    from scipy.special import betaln
-
-    heads = np.arange(count + 1)
-    # A binomial coefficient of thousands is too large for a float, its logarithm is not.
-    ways = -betaln(heads + 1, count - heads + 1) - np.log(count + 1)
-    chances: Floats = np.exp(ways - count * np.log(2))
-    return chances
-
-
-def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
-    """Test two runs on the same documents or groups (exact, two-sided McNemar test).
-
-    The test assumes independent pairs. Groups are independent; documents of one group are not, so
-    over documents p is too small.
-
-    Examples:
-        >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
-        McNemar(only_first=4, only_second=0, p=0.125)
-    """
-    first, second = np.asarray(first, dtype=np.bool_), np.asarray(second, dtype=np.bool_)
-    if first.shape != second.shape:
-        raise ValueError(f"two runs on different documents: {first.shape} and {second.shape}")
-    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    from scipy.special import bdtr
-
-    p = 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5))
-    return McNemar(only_first, only_second, min(p, 1.0))
-
-
-def average_ranks(values: ArrayLike) -> Floats:
-    """Return the rank of each value, from 1; equal values share the average of theirs."""
-    _, place, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    ranks: Floats = np.cumsum(counts) - (counts - 1) / 2
-    return ranks[place]
-
-
-def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
-    """Return right and total of all metrics, each [groups, metrics]."""
-    return (
-        np.stack([tally.right for tally in tallies.values()], axis=1),
-        np.stack([tally.total for tally in tallies.values()], axis=1),
+def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
+    """Return the metrics that the split has; documents of a user's own, those that they allow."""
+    has_variants = not run.is_original.all() if split == "own" else has_alterations(split)
+    has_bases = split.startswith("generated")
+    if split == "own":
+        has_bases = bool((run.entailed | run.excluded | run.undetermined).any())
+    shown = (
+        {"acc", "yes_acc", "no_acc", "unreadable"}
+        | (OF_VARIANTS if has_variants else set())
+        | (OF_READINGS if split == "manual" else set())
+        | (OF_BASES if has_bases else set())
     )
+    return {name: counted for name, counted in tallies(run).items() if name in shown}
 
 
-def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -> Floats:
-    """Draw groups with replacement and return the shares in each draw, [runs, resamples, metrics].
+def _integers(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
 
-    They are NaN where a draw has no document of a metric, and for metrics of fewer than two groups.
-    `right` is [runs, groups, metrics], and `total` is [groups, metrics].
-    """
-    generator = np.random.default_rng(seed)
-    groups = len(total)
-    shares = np.empty((len(right), resamples, total.shape[1]))
-    for start in range(0, resamples, _CHUNK):
-        draws = min(_CHUNK, resamples - start)
-        drawn = generator.integers(groups, size=(draws, groups))
-        drawn += groups * np.arange(draws)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=draws * groups).reshape(draws, groups)
-        times = times.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            shares[:, start : start + draws] = times @ right / (times @ total)
-    shares[..., np.count_nonzero(total, axis=0) < LEAST_GROUPS] = np.nan
-    return shares
+
+def _booleans(values: Iterable[bool]) -> Bools:
+    return np.fromiter(values, dtype=np.bool_)

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pragworld_tasks.data.documents import Answer, Split, texts_digest
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
+from pragworld_tasks.evaluation.statistics import LEVEL, RESAMPLES
 from pragworld_tasks.files import read_json
 
 RunKind = Literal["lm-eval", "responses", "published", "readings"]

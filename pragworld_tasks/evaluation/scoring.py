@@ -1,4 +1,4 @@
-"""From documents and answers to metrics: shares with intervals, breakdowns, comparison of two runs.
+"""Score a run: the metrics of its answers as shares with intervals, and breakdowns of accuracy.
 
 Everything that people read here is in percent, as in the paper's tables; differences are in points.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
@@ -22,26 +22,18 @@ from pragworld_tasks.data.documents import (
     documents_digest,
     has_alterations,
 )
-from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.metrics import NO, OF_READINGS, YES, Run, shown_tallies, to_run
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.statistics import (
     LEVEL,
-    NO,
-    UNREADABLE,
-    YES,
-    Bools,
     Interval,
-    Ints,
     Name,
-    Run,
     Tally,
     bootstrap_intervals,
-    tallies,
     tally,
 )
-from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import (
     format_interval,
     format_percent,
@@ -57,25 +49,7 @@ Percent = Annotated[
     BeforeValidator(lambda value: math.nan if value is None or value != value else value),
     PlainSerializer(null_if_nan, return_type=float | None, when_used="json"),
 ]
-_SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
-_GOLD: tuple[Answer, ...] = ("yes", "no")
-# Metrics that only some splits have: by what documents must have for them.
-_OF_VARIANTS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
-_OF_READINGS = {"robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc"}
-_OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
-
-
-class MetricText(NamedTuple):
-    """The label in the head of a metric's column, and what the metric is the share of."""
-
-    label: str
-    meaning: str
-
-
-METRIC_TEXTS = {
-    name: MetricText(**texts)
-    for name, texts in read_package_toml(__package__, "metric_texts.toml").items()
-}
+_GOLD: dict[Answer, int] = {"yes": YES, "no": NO}
 
 
 class Share(BaseModel):
@@ -169,7 +143,7 @@ class ScoreReport:
             return {}
         run = to_run(self.documents, self.predictions.released, released_grouping=True)
         shown = shown_tallies(run, self.split)
-        left_out = _OF_READINGS if self.split == "manual" else ()
+        left_out = OF_READINGS if self.split == "manual" else ()
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
     @property
@@ -190,7 +164,7 @@ class ScoreReport:
             classes = np.array([classify(document) for document in self.documents])
             for name in names:
                 for gold in _GOLD if name in classes else ():
-                    covered = (classes == name) & (run.gold == _SIGNS[gold])
+                    covered = (classes == name) & (run.gold == _GOLD[gold])
                     counted[breakdown, name, gold] = tally(run.correct, covered, run.group)
         nested: dict[str, dict[str, dict[Answer, Share]]] = {}
         for (breakdown, name, gold), share in _shares(counted).items():
@@ -282,60 +256,6 @@ def _refuse_repeated(what: str, numbers: Iterable[int]) -> None:
             )
 
 
-def to_run(
-    documents: Sequence[Document],
-    answers: Sequence[Answer | None],
-    released_grouping: bool = False,
-) -> Run:
-    """Return the arrays that the metrics are computed from.
-
-    Args:
-        documents: a split, or some documents of one.
-        answers: the answer to each document; None where the response could not be read.
-        released_grouping: take originals and robust groups as the released scoring has them.
-
-    Raises:
-        KeyError: An answer is neither yes nor no.
-    """
-    group = _integers(document.group for document in documents)
-    released_group = _integers(document.released_group for document in documents)
-    readings = readings_of(documents)
-    return Run(
-        gold=_integers(_SIGNS[document.answer] for document in documents),
-        predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
-        group=group,
-        robust_group=released_group if released_grouping else group,
-        is_original=_booleans(
-            document.released_is_original if released_grouping else document.is_original
-            for document in documents
-        ),
-        flips=_booleans(document.effect == "flip" for document in documents),
-        keeps=_booleans(document.effect == "invariant" for document in documents),
-        disputed=_booleans(bool(read and read.is_disputed) for read in readings),
-        entailed=_booleans(document.basis == "entailed" for document in documents),
-        excluded=_booleans(document.basis == "excluded" for document in documents),
-        undetermined=_booleans(
-            read.is_undetermined if read else document.basis == "undetermined"
-            for document, read in zip(documents, readings, strict=True)
-        ),
-    )
-
-
-def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
-    """Return the metrics that the split has; documents of a user's own, those that they allow."""
-    has_variants = not run.is_original.all() if split == "own" else has_alterations(split)
-    has_bases = split.startswith("generated")
-    if split == "own":
-        has_bases = bool((run.entailed | run.excluded | run.undetermined).any())
-    shown = (
-        {"acc", "yes_acc", "no_acc", "unreadable"}
-        | (_OF_VARIANTS if has_variants else set())
-        | (_OF_READINGS if split == "manual" else set())
-        | (_OF_BASES if has_bases else set())
-    )
-    return {name: counted for name, counted in tallies(run).items() if name in shown}
-
-
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
     intervals = bootstrap_intervals(tallies)
     return {
@@ -354,11 +274,3 @@ def _cells(share: Share | None) -> list[str]:
     if share is None:
         return ["-", "-"]
     return [f"{share.right}/{share.total}", format_percent(share.percent)]
-
-
-def _integers(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, dtype=np.int64)
-
-
-def _booleans(values: Iterable[bool]) -> Bools:
-    return np.fromiter(values, dtype=np.bool_)

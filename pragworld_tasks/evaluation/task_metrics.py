@@ -24,8 +24,8 @@ from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
+from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_run
+from pragworld_tasks.evaluation.statistics import Tally, robust_tally, tally
 
 RELEASED_SCORING = ("robust_acc", "original_acc", "altered_acc")  # by the released grouping, too
 

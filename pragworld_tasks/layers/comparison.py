@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
+from pragworld_tasks.evaluation.statistics import Bools, Floats, Ints, average_ranks
 from pragworld_tasks.layers.ablation_report import LayerReport, p_text
 from pragworld_tasks.layers.files import check_same_sweep
 from pragworld_tasks.layers.layer_statistics import By, holm

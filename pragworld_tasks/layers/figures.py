@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import LEVEL, Interval
+from pragworld_tasks.evaluation.statistics import LEVEL, Interval
 from pragworld_tasks.figures import LOOKS, Look, figure_file
 from pragworld_tasks.layers.layer_statistics import Outcome
 from pragworld_tasks.text import format_count, format_percent

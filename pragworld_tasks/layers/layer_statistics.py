@@ -15,7 +15,8 @@ from pydantic import Field
 
 from pragworld_tasks.data.documents import ALTERATIONS, Effect, Split, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.statistics import (
     LEAST_GROUPS,
     LEVEL,
     RESAMPLES,
@@ -31,7 +32,6 @@ from pragworld_tasks.evaluation.metrics import (
     sign_flip_test,
     tally,
 )
-from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers.files import DIGITS, Probability
 from pragworld_tasks.layers.settings import Target
 
@@ -120,7 +120,7 @@ class LayerResult:
         accuracy, robust_accuracy, by_class: The metrics of `PlainRun` with the target ablated.
         p: The p of an exact test that the accuracy does not change. It treats groups, not
             documents, as independent, and is McNemar's test if each group is one document; see
-            `metrics.sign_flip_test`.
+            `statistics.sign_flip_test`.
         holm: That p, corrected over layers by the method of Holm.
         sign: Useful where A_l < A_0, harmful where A_l > A_0.
         evidence: The sign if `holm` is at most `SweepSettings.alpha`, else neutral.

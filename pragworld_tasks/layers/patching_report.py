@@ -13,7 +13,7 @@ import numpy as np
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.layers import figures
 from pragworld_tasks.layers.figures import PatchedProbability
 from pragworld_tasks.layers.files import PATCHING, Probability, Report, by_title, check_same_sweep

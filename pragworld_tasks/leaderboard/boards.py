@@ -13,10 +13,11 @@ from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import Rank, rank_runs
+from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.runs import common_split, find_runs
-from pragworld_tasks.evaluation.scoring import METRIC_TEXTS, ScoreReport, Share
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share
+from pragworld_tasks.evaluation.statistics import Rank, rank_runs
 
 SIGNIFICANT = 0.05
 # Columns of a leaderboard that show a metric as the released code computes it.

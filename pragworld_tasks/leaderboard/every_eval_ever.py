@@ -18,8 +18,9 @@ from typing import Any
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import LEVEL
+from pragworld_tasks.evaluation.metrics import LOWER_IS_BETTER
 from pragworld_tasks.evaluation.responses import AnswerRecord
+from pragworld_tasks.evaluation.statistics import LEVEL
 from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 
 EEE_VERSION = "0.3.0"
@@ -106,7 +107,7 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
         "metric_config": {
             "metric_name": metric.name,
             "evaluation_description": f"Share of {metric.description}",
-            "lower_is_better": metric.name.startswith("unreadable"),
+            "lower_is_better": metric.name.removesuffix("_published") in LOWER_IS_BETTER,
             **{"score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
         },
         "score_details": {"score": share.right / share.total, "uncertainty": uncertainty},

@@ -14,7 +14,7 @@ from jinja2 import Environment
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison
-from pragworld_tasks.evaluation.scoring import METRIC_TEXTS
+from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import ranges
 from pragworld_tasks.leaderboard.boards import RELEASED, SIGNIFICANT, Board

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.runs import RECORD
-from pragworld_tasks.evaluation.scoring import METRIC_TEXTS, Share
+from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.leaderboard.boards import BoardRun
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"

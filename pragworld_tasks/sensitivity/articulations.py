@@ -20,7 +20,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, yes_share
-from pragworld_tasks.evaluation.metrics import Tally
+from pragworld_tasks.evaluation.statistics import Tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, data_set_rows, shown_value
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import entropy_components

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
+from pragworld_tasks.evaluation.statistics import Bools, Floats, Ints, average_ranks
 
 Scale = Literal["raw", "log", "rank", "winsorised"]
 NAMES = ("variance", "ps", "as", "mu", "mvs")

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, BeforeValidator
 
-from pragworld_tasks.evaluation.metrics import LEVEL
+from pragworld_tasks.evaluation.statistics import LEVEL
 from pragworld_tasks.sensitivity.components import (
     NAMES,
     Cells,

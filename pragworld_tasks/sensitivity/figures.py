@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pragworld_tasks.evaluation.metrics import LEVEL, Floats
+from pragworld_tasks.evaluation.statistics import LEVEL, Floats
 from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.sensitivity.components import Scale, rescale
 from pragworld_tasks.sensitivity.report import DomainReport, SensitivityReport

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, computed_field
 
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.evaluation.metrics import LEVEL
+from pragworld_tasks.evaluation.statistics import LEVEL
 from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (

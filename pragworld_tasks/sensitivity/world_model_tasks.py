@@ -15,7 +15,7 @@ from lm_eval.utils import warning_once
 from pydantic import BaseModel, Field, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
-from pragworld_tasks.evaluation.metrics import tally
+from pragworld_tasks.evaluation.statistics import tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
 from pragworld_tasks.sensitivity.open_questions import (

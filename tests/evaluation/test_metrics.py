@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, rankdata
 from sklearn.metrics import accuracy_score, recall_score
 
-from pragworld_tasks.evaluation.metrics import (
-    NO,
-    UNREADABLE,
-    YES,
-    Run,
+from pragworld_tasks.evaluation.metrics import NO, UNREADABLE, YES, Run, tallies
+from pragworld_tasks.evaluation.statistics import (
     Tally,
     average_ranks,
     bootstrap_differences,
@@ -24,7 +21,6 @@ from pragworld_tasks.evaluation.metrics import (
     percentile_interval,
     rank_runs,
     robust_tally,
-    tallies,
     tally,
 )
 

@@ -11,7 +11,7 @@ from layer_reports import random_report
 from scipy.stats import spearmanr
 from sklearn.metrics import jaccard_score
 
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport, p_text
 from pragworld_tasks.layers.comparison import (
     LayerComparison,

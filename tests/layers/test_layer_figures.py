@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.evaluation.metrics import Interval
+from pragworld_tasks.evaluation.statistics import Interval
 from pragworld_tasks.layers import EXAMPLES
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
 from pragworld_tasks.layers.figures import patching_lines, patching_maps

@@ -16,14 +16,14 @@ from layer_reports import make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest, ttest_1samp
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
-from pragworld_tasks.evaluation.metrics import (
+from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.statistics import (
     Floats,
     bootstrap_differences,
     percentile_interval,
     sign_flip_test,
     tally,
 )
-from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers import layer_statistics
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, read_layers
 from pragworld_tasks.layers.files import by_title

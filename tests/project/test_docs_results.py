@@ -20,13 +20,14 @@ from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import YES, Bools, mcnemar
+from pragworld_tasks.evaluation.metrics import YES
 from pragworld_tasks.evaluation.published import (
     published_answers,
     published_models,
     reading_answers,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
+from pragworld_tasks.evaluation.statistics import Bools, mcnemar
 from pragworld_tasks.layers.layer_statistics import holm
 
 RESULTS, LABELS, METRICS, BENCHMARKS = (

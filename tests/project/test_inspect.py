@@ -16,7 +16,8 @@ from places import ROOT, SAMPLES
 
 from pragworld_tasks.data.prompts import evaluation_prompt
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.evaluation.scoring import score, shown_tallies
+from pragworld_tasks.evaluation.metrics import shown_tallies
+from pragworld_tasks.evaluation.scoring import score
 
 # A model of Inspect's that answers by the length of the prompt, and what both tasks measure of it.
 SCRIPT = """

@@ -13,8 +13,7 @@ from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.answers import likelier_answer
-from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.scoring import to_run
+from pragworld_tasks.evaluation.metrics import tallies, to_run
 from pragworld_tasks.tiny import tiny_folder
 
 

@@ -16,7 +16,7 @@ from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.evaluation.task_metrics import NotAvailable
 from pragworld_tasks.sensitivity.articulations import (
     ARTICULATION_METRICS,

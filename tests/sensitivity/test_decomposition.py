@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 from scipy.stats import f_oneway
 
-from pragworld_tasks.evaluation.metrics import Floats, Ints
+from pragworld_tasks.evaluation.statistics import Floats, Ints
 from pragworld_tasks.sensitivity.components import (
     NAMES,
     Cells,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pragworld_tasks.evaluation.metrics import Tally
+from pragworld_tasks.evaluation.statistics import Tally
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SEEDS = (11, 12, 13, 14)
