@@ -23,7 +23,7 @@ layers (ULA) and suppressing its harmful ones (HLS).
 
 example:
   pragworld-train --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --use_peft \\
-    --layers layers.json --ula_weight 1e-3 --hls_weight 1e-3 --output_dir out
+    --layers layers.json --output_dir out
 """
 
 # The settings of TRL that most runs need, and its defaults where ours are not different.

@@ -23,9 +23,9 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
         layers: Path of the `layers.json` that `pragworld-interp ablate` wrote for this model. Its
             useful layers are amplified, its harmful layers suppressed. Cannot be combined with
             `useful_layers` or `harmful_layers`.
-        layer_selection: Which layers of that file to use. `"sign"`: every layer whose ablation
-            lowers (useful) or raises (harmful) the accuracy, as in the paper. `"evidence"`: only
-            those for which a test corrected over all layers supports it.
+        layer_selection: Which layers of that file to use. `"evidence"`, by default: those for
+            which a test corrected over all layers supports it. `"sign"`: every layer whose ablation
+            lowers (useful) or raises (harmful) the accuracy, as in the paper.
         useful_layers: Layers to amplify, counted from 0.
         harmful_layers: Layers to suppress, counted from 0.
         ula_weight: Weight alpha of useful layer amplification (ULA), from 0 to 1. By default the

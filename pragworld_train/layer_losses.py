@@ -78,12 +78,12 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             check_losses(args)
             # With other keyword arguments alone, transformers would choose the reentrant kind.
             (args.gradient_checkpointing_kwargs or {}).setdefault("use_reentrant", False)
-            check_model(args, model)
         super().__init__(model, args, *arguments, **options)
         if regularized:
             self._make_probes_and_reader()
 
     def _make_probes_and_reader(self) -> None:
+        check_model(self.args, self.model)
         peft_config = getattr(self.model, "active_peft_config", None)
         check_adapter(peft_config)
         trained = next(weight for weight in self.model.parameters() if weight.requires_grad)

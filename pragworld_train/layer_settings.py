@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.layer_statistics import By
+from pragworld_tasks.text import format_size
 
 Reduction = Literal["mean", "norm"]
 PAPER_WEIGHT = 1e-3  # of either loss (PragWorld paper, appendix H)
@@ -29,8 +30,11 @@ class LayerSettings:
         metadata={"help": "The layers.json that `pragworld-interp ablate` wrote for this model."},
     )
     layer_selection: By = field(
-        default="sign",
-        metadata={"help": "What makes a layer of that file useful or harmful."},
+        default="evidence",
+        metadata={
+            "help": "What makes a layer of that file useful or harmful: a corrected test, or the "
+            "sign alone, as in the paper."
+        },
     )
     useful_layers: list[int] | None = field(
         default=None, metadata={"help": "Layers to amplify, from 0, if there is no file."}
@@ -82,8 +86,8 @@ class LayerSettings:
     def resolve_layers(self) -> None:
         """Check the settings, set `amplified` and `suppressed`, and weights that are None.
 
-        A warning is logged for each loss that has layers or a report but does nothing, and if
-        there are no layers at all.
+        The layers of a report and the rule that selects them are logged, and so is each loss that
+        has layers but does nothing.
 
         Raises:
             InputError: A setting is out of range, the settings contradict each other, or the
@@ -104,15 +108,10 @@ class LayerSettings:
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
-        useful, harmful = map(self._listed, ("useful_layers", "harmful_layers"))
-        by, report = self.layer_selection, self.layer_report()
-        if report is not None:
-            try:
-                useful, harmful = (
-                    report.selected_layers(role, by) for role in ("useful", "harmful")
-                )
-            except InputError as error:
-                raise InputError(f"layers {self.layers}: {error}") from error
+        useful, harmful = self._listed("useful_layers"), self._listed("harmful_layers")
+        rule = None
+        if (report := self.layer_report()) is not None:
+            useful, harmful, rule = self._selected(report)
         for name, role, layers in (
             ("ula_weight", "useful", useful),
             ("hls_weight", "harmful", harmful),
@@ -122,15 +121,11 @@ class LayerSettings:
             weight = getattr(self, name)
             if weight and not layers:
                 remedy = f"set {role}_layers or layers"
-                if report is not None:
-                    remedy = f"{self.layers} has none by {by}, so set the weight to 0"
+                if rule:
+                    remedy = f"{self.layers} has none by {rule}, so leave the weight out"
                 raise InputError(f"{name} {weight} needs {role} layers; {remedy}")
             if weight is None:
                 setattr(self, name, PAPER_WEIGHT if layers else 0.0)
-                if report is not None and not layers:
-                    _logger.warning(
-                        "%s: no %s layers by %s, so %s is 0", self.layers, role, by, name
-                    )
             elif layers and not weight:
                 _logger.warning("%s 0: the %s layers %s have no effect", name, role, sorted(layers))
         if both := sorted({*useful} & {*harmful}):
@@ -139,6 +134,29 @@ class LayerSettings:
         self._suppressed = sorted(harmful) if self.hls_weight else []
         if not useful and not harmful:
             _logger.warning("no useful and no harmful layers: training is plain SFT")
+
+    def _selected(self, report: LayerReport) -> tuple[list[int], list[int], str]:
+        """Return the useful and the harmful layers of a report, and by what rule they are so."""
+        by = self.layer_selection
+        try:
+            useful, harmful = (report.selected_layers(role, by) for role in ("useful", "harmful"))
+        except InputError as error:
+            raise InputError(f"layers {self.layers}: {error}") from error
+        rule = f"evidence (corrected p at most {report.settings.alpha:g})"
+        if by == "sign":
+            rule = "the sign of the change in accuracy alone"
+        if not useful and not harmful:
+            raise InputError(
+                f"layers {self.layers}: no layer is useful or harmful by {rule}; sweep more "
+                "documents, name useful_layers or harmful_layers, or set layer_selection to sign "
+                "for the paper's recipe"
+            )
+        _logger.warning(
+            "%s: useful layers %s, harmful layers %s; by %s in %s",
+            *(self.layers, useful or "none", harmful or "none", rule),
+            format_size(report.data.documents, report.data.groups),
+        )
+        return useful, harmful, rule
 
     def layer_report(self) -> LayerReport | None:
         """Return the report that `layers` names, if it is set.

@@ -7,16 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers.trainer_utils import get_last_checkpoint
 from trl import SFTTrainer, pack_dataset
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json
-from pragworld_train.checks import check_adapter, check_settings
-from pragworld_train.config import LayerRegularizedSFTConfig
+from pragworld_train.checks import check_adapter, check_losses, check_settings
+from pragworld_train.config import LayerRegularizedSFTConfig, check_model
 from pragworld_train.layer_losses import LayerLossesMixin
 from pragworld_train.model_card import TEMPLATE, add_section, describe_run
+from pragworld_train.model_checks import (
+    check_concatenation,
+    check_finite,
+    check_tokens,
+    leave_out_routers,
+    load_structure,
+    warn_of_repeated_rows,
+)
 from pragworld_train.probe_labels import ProbeLabelCollator, RowOptions, count_labels, label_rows
 from pragworld_train.run_record import RUN_FILE, check_resumable, describe_dataset, make_record
 
@@ -78,10 +87,32 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         if args.amplified or args.suppressed:
             check_adapter(peft_config)
             check_settings(args, options.get("compute_loss_func"))
+            check_losses(args)
+            check_model(args, model)
+        structure = load_structure(model, args) if isinstance(model, str) else model
+        if peft_config is not None and structure is not None:
+            peft_config = leave_out_routers(peft_config, structure)
         super().__init__(model, args, *arguments, peft_config=peft_config, **options)
         if args.amplified or (args.suppressed and self.padding_free):
             collator: Any = self.data_collator
             self.data_collator: Any = ProbeLabelCollator(collator)
+        self._try_model()
+
+    def _try_model(self) -> None:
+        """Try the model on the data in the first process, and refuse both in all if it fails."""
+        refusal = None
+        if self.is_world_process_zero():
+            warn_of_repeated_rows(self.train_dataset, self.args)
+            try:
+                check_finite(self.model, "use an intact checkpoint")
+                check_tokens(self.train_dataset, self.model)
+                if self.padding_free:
+                    check_concatenation(self.model, self.train_dataset, self.data_collator)
+            except InputError as error:
+                refusal = str(error)
+        (refusal,) = broadcast_object_list([refusal])
+        if refusal:
+            raise InputError(refusal)
 
     def _prepare_dataset(
         self,
@@ -152,7 +183,9 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
                     "same as before; make sure that they are",
                     checkpoint,
                 )
-        return super().train(resume_from_checkpoint, *arguments, **options)
+        output = super().train(resume_from_checkpoint, *arguments, **options)
+        check_finite(self.model, "training diverged: lower learning_rate, or use bf16, not fp16")
+        return output
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model, its probes and the record of the run."""

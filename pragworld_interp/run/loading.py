@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -97,11 +97,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         elif "model.safetensors" in reason:
             reason += "; only weights in safetensors format are supported"
         raise InputError(f"model {model.name}: {reason}") from error
-    if missing := {name for name, _ in network.named_parameters()} & {*info["missing_keys"]}:
-        raise InputError(
-            f"model {model.name}: {len(missing)} weights are missing from the checkpoint (for "
-            f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
-        )
+    check_complete(model.name, network, info)
     revision = getattr(network.config, "_commit_hash", None) or model.revision
     if model.adapter:
         network = _with_adapter(network, model.adapter)
@@ -123,6 +119,25 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         chat_template=model.chat_template,
     )
     return decoder, identity
+
+
+def check_complete(name: str, network: Any, info: Mapping[str, Any]) -> None:
+    """Check that a checkpoint has all weights of a model, and in their shapes.
+
+    Args:
+        name: The model, for messages.
+        network: The model as it was loaded.
+        info: What transformers says of loading it.
+
+    Raises:
+        InputError: Some are missing, or of another shape.
+    """
+    wrong = {weight for weight, *_ in info["mismatched_keys"]} | {*info["missing_keys"]}
+    if missing := {weight for weight, _ in network.named_parameters()} & wrong:
+        raise InputError(
+            f"model {name}: {len(missing)} weights are missing from the checkpoint (for "
+            f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
+        )
 
 
 def model_identity(

@@ -28,9 +28,11 @@ from train_runs import (
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.settings import Intervention
+from pragworld_tasks.text import format_size
 
 ROWS = make_rows(8)
-WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # for layers from a file
+# For layers from a file.
+WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3, "layer_selection": "sign"}
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def weightless(tmp_path: Path) -> Path:
 
 def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Path) -> None:
     """The tests below rely on it: refusals that came after loading would be another error."""
-    with pytest.raises(OSError, match="no file named model"):
+    with refused("no file named model"):
         make_trainer(str(weightless), settings(tmp_path, **BOTH), ROWS)
 
 
@@ -181,16 +183,6 @@ def test_a_loss_that_does_nothing_is_a_warning(
     assert [record.getMessage() for record in caplog.records] == [warning] * bool(warning)
 
 
-def test_a_report_without_harmful_layers_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = written(tmp_path, report_of("org/model"))
-    args = settings(tmp_path, layers=path, layer_selection="evidence")
-    assert args.ula_weight == args.hls_weight == 0
-    messages = [record.getMessage() for record in caplog.records]
-    assert f"{path}: no harmful layers by evidence, so hls_weight is 0" in messages
-
-
 # Layer reports ------------------------------------------------------------------------------------
 
 
@@ -218,10 +210,28 @@ def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
     assert [*trainer.probes] == args.amplified == report.selected_layers("useful", by="sign")
 
 
-def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, report_of("org/model"))
-    with refused(f"ula_weight 0.001 needs useful layers; {path} has none by evidence"):
-        settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
+def test_layers_are_selected_by_evidence_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    report = report_of("org/model")
+    path = written(tmp_path, report)
+    with refused(
+        f"^layers {path}: no layer is useful or harmful by evidence .corrected p at most 0.05.; "
+        "sweep more documents, .* or set layer_selection to sign for the paper's recipe$"
+    ):
+        settings(tmp_path, layers=path)
+    settings(tmp_path, layers=path, layer_selection="sign")
+    assert caplog.records[-1].getMessage() == (
+        f"{path}: useful layers {report.selected('useful', 'sign')}, harmful layers "
+        f"{report.selected('harmful', 'sign')}; by the sign of the change in accuracy alone in "
+        f"{format_size(report.data.documents, report.data.groups)}"
+    )
+    # With all p at most 1, evidence is as good as the sign.
+    report = replace(report, settings=replace(report.settings, alpha=1.0))
+    report.write(Path(path), overwrite=True)
+    args = settings(tmp_path, layers=path)
+    assert args.amplified == report.selected("useful") == report.selected("useful", "sign")
+    assert "; by evidence (corrected p at most 1) in " in caplog.records[-1].getMessage()
 
 
 _OTHERS = "ablate .*, or set useful_layers and harmful_layers$"
