@@ -7,20 +7,20 @@ import time
 
 import numpy as np
 
-from pragworld_tasks.evaluation.metrics import Run, tallies
+from pragworld_tasks.evaluation.metrics import AnswerArrays, tallies
 from pragworld_tasks.evaluation.statistics import RESAMPLES, Floats, bootstrap_intervals
 
 DOCUMENTS, GROUPS = 500, 88
 
 
-def a_run() -> Run:
-    """Return a run of the manual split's size with random answers."""
+def random_answers() -> AnswerArrays:
+    """Return random answers to as many documents as the manual split has."""
     generator = np.random.default_rng(0)
     group = np.sort(
         np.append(np.arange(GROUPS), generator.integers(GROUPS, size=DOCUMENTS - GROUPS))
     )
     flips = generator.random(DOCUMENTS) < 0.3
-    return Run(
+    return AnswerArrays(
         gold=generator.integers(2, size=DOCUMENTS),
         predicted=generator.integers(-1, 2, size=DOCUMENTS),
         group=group,
@@ -35,10 +35,10 @@ def a_run() -> Run:
     )
 
 
-def loop_over_draws(run: Run) -> Floats:
+def loop_over_draws(arrays: AnswerArrays) -> Floats:
     """Return the same shares, computed draw by draw and metric by metric."""
     generator = np.random.default_rng(0)
-    every = tallies(run)
+    every = tallies(arrays)
     shares = np.empty((RESAMPLES, len(every)))
     for number in range(RESAMPLES):
         drawn = generator.integers(GROUPS, size=GROUPS)
@@ -49,14 +49,14 @@ def loop_over_draws(run: Run) -> Floats:
 
 def main() -> None:
     """Print the seconds of both and their ratio."""
-    run = a_run()
+    arrays = random_answers()
     start = time.perf_counter()
-    bootstrap_intervals(tallies(run))
+    bootstrap_intervals(tallies(arrays))
     ours = time.perf_counter() - start
     start = time.perf_counter()
-    loop_over_draws(run)
+    loop_over_draws(arrays)
     loop = time.perf_counter() - start
-    print(f"{RESAMPLES} draws, {len(tallies(run))} metrics of {DOCUMENTS} documents")
+    print(f"{RESAMPLES} draws, {len(tallies(arrays))} metrics of {DOCUMENTS} documents")
     print(f"ours: {ours:.3f} s; a loop: {loop:.3f} s; {loop / ours:.0f} times as long")
 
 

@@ -25,7 +25,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
-from pragworld_tasks.evaluation.metrics import tallies, to_run
+from pragworld_tasks.evaluation.metrics import tallies, to_arrays
 
 # Limits in percent.
 YES_OVERALL = (48.0, 52.0)
@@ -163,7 +163,7 @@ def check_regressions(train: Sequence[Document], test: Sequence[Document], limit
 
 def percents(test: Sequence[Document], answers: Sequence[Answer]) -> dict[str, float]:
     """Return the metrics of the answers, in percent."""
-    shares = tallies(to_run(test, answers))
+    shares = tallies(to_arrays(test, answers))
     return {name: 100 * tally.share for name, tally in shares.items()}
 
 

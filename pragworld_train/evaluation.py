@@ -207,7 +207,7 @@ def _metrics_of(path: Path) -> tuple[int, dict[str, _Metric]]:
     if {"row", "group", "answer"} <= records[0]["doc"].keys() and "unreadable" in records[0]:
         (run,) = find_runs([str(path)])
         report = run.score(run.documents() or [])
-        right = {"acc": report.run.correct}
+        right = {"acc": report.arrays.correct}
         if report.has_alterations:
             right["robust_acc"] = report.tallies["robust_acc"].right > 0
         return len(report.documents), {

@@ -14,7 +14,7 @@ from warm_commands import WHOLE_INDEX
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_run
+from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_arrays
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.task_metrics import RELEASED_SCORING
 
@@ -105,9 +105,9 @@ def documents_of(task: str, folder: Path) -> list[Document]:
 def metrics_of(documents: Sequence[Document], predictions: Predictions) -> dict[str, Any]:
     """Return the metrics that a task shows of answers, put together by us, within rounding."""
     split = documents[0].split
-    tallied = shown_tallies(to_run(documents, predictions.ours), split)
+    tallied = shown_tallies(to_arrays(documents, predictions.ours), split)
     if split == "manual":
-        released = tallies(to_run(documents, predictions.released, released_grouping=True))
+        released = tallies(to_arrays(documents, predictions.released, released_grouping=True))
         tallied |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
     return {
         metric: "N/A" if math.isnan(value) else pytest.approx(value)

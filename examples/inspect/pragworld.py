@@ -31,7 +31,7 @@ from inspect_ai.solver import TaskState, generate
 
 from pragworld_tasks import Document, evaluation_prompt, label_prompt, load, read_answer
 from pragworld_tasks.data.documents import Answer, Split, documents_digest
-from pragworld_tasks.evaluation.metrics import shown_tallies, to_run
+from pragworld_tasks.evaluation.metrics import shown_tallies, to_arrays
 from pragworld_tasks.evaluation.statistics import Tally
 
 _ANSWERS: dict[str | None, Answer | None] = {"yes": "yes", "no": "no", None: None}
@@ -106,7 +106,7 @@ def yes_or_no() -> Scorer:
 def _tallies(scores: list[SampleScore], split: Split) -> dict[str, Tally]:
     documents = [_document(score) for score in scores]
     return shown_tallies(
-        to_run(documents, [_ANSWERS[score.score.answer] for score in scores]), split
+        to_arrays(documents, [_ANSWERS[score.score.answer] for score in scores]), split
     )
 
 

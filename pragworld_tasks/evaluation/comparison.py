@@ -61,7 +61,7 @@ class Comparison:
     @cached_property
     def on_documents(self) -> McNemar:
         """The exact McNemar test over documents, right or wrong."""
-        return mcnemar(self.first.run.correct, self.second.run.correct)
+        return mcnemar(self.first.arrays.correct, self.second.arrays.correct)
 
     @cached_property
     def on_groups(self) -> McNemar | None:

@@ -57,8 +57,8 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
         raise InputError("there are no runs; pass one or more")
     first = next(iter(reports.values()))
     check_same_documents(*reports.values())
-    correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
-    group, right = first.run.group, correct.sum(axis=0)
+    correct = np.stack([report.arrays.correct for report in reports.values()])  # [runs, documents]
+    group, right = first.arrays.group, correct.sum(axis=0)
     items = []
     for place, document in enumerate(first.documents):
         in_group = group == document.group
@@ -69,8 +69,8 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
                 right=int(right[place]),
                 only_wrong=int((~correct[:, place] & (wrong_in_group == 1)).sum()),
                 breaks_group=bool(right[place] == right[in_group].min() < len(reports)),
-                is_disputed=bool(first.run.disputed[place]),
-                is_undetermined=bool(first.run.undetermined[place]),
+                is_disputed=bool(first.arrays.disputed[place]),
+                is_undetermined=bool(first.arrays.undetermined[place]),
                 answers={name: report.predictions.ours[place] for name, report in reports.items()},
             )
         )

@@ -38,7 +38,7 @@ METRIC_TEXTS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class AnswerArrays:
     """The answers of one model on one split: arrays of [documents].
 
     Attributes:
@@ -72,11 +72,11 @@ class Run:
         return np.equal(self.predicted, self.gold)
 
 
-def to_run(
+def to_arrays(
     documents: Sequence[Document],
     answers: Sequence[Answer | None],
     released_grouping: bool = False,
-) -> Run:
+) -> AnswerArrays:
     """Return the arrays that the metrics are computed from.
 
     Args:
@@ -90,7 +90,7 @@ def to_run(
     group = _integers(document.group for document in documents)
     released_group = _integers(document.released_group for document in documents)
     readings = readings_of(documents)
-    return Run(
+    return AnswerArrays(
         gold=_integers(_SIGNS[document.answer] for document in documents),
         predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
         group=group,
@@ -111,45 +111,47 @@ def to_run(
     )
 
 
-def tallies(run: Run) -> dict[str, Tally]:
+def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
     """Return the metrics by name, in the order in which they are shown (paper, section 5)."""
-    correct, everything = run.correct, np.ones_like(run.correct)
+    correct, everything = arrays.correct, np.ones_like(arrays.correct)
 
     def accuracy(covered: Bools) -> Tally:
-        return tally(correct, covered, run.group)
+        return tally(correct, covered, arrays.group)
 
     return {
-        "robust_acc": robust_tally(correct, run.robust_group, run.group),
+        "robust_acc": robust_tally(correct, arrays.robust_group, arrays.group),
         "acc": accuracy(everything),
-        "yes_acc": accuracy(run.gold == YES),
-        "no_acc": accuracy(run.gold == NO),
-        "original_acc": accuracy(run.is_original),
-        "altered_acc": accuracy(~run.is_original),
-        "flip_acc": accuracy(run.flips),
-        "invariant_acc": accuracy(run.keeps),
-        "unreadable": tally(run.predicted == UNREADABLE, everything, run.group),
-        "robust_acc_undisputed": robust_tally(correct, run.robust_group, run.group, ~run.disputed),
-        "acc_undisputed": accuracy(~run.disputed),
-        "determined_acc": accuracy(~run.undetermined),
-        "entailed_acc": accuracy(run.entailed),
-        "excluded_acc": accuracy(run.excluded),
-        "undetermined_acc": accuracy(run.undetermined),
+        "yes_acc": accuracy(arrays.gold == YES),
+        "no_acc": accuracy(arrays.gold == NO),
+        "original_acc": accuracy(arrays.is_original),
+        "altered_acc": accuracy(~arrays.is_original),
+        "flip_acc": accuracy(arrays.flips),
+        "invariant_acc": accuracy(arrays.keeps),
+        "unreadable": tally(arrays.predicted == UNREADABLE, everything, arrays.group),
+        "robust_acc_undisputed": robust_tally(
+            correct, arrays.robust_group, arrays.group, ~arrays.disputed
+        ),
+        "acc_undisputed": accuracy(~arrays.disputed),
+        "determined_acc": accuracy(~arrays.undetermined),
+        "entailed_acc": accuracy(arrays.entailed),
+        "excluded_acc": accuracy(arrays.excluded),
+        "undetermined_acc": accuracy(arrays.undetermined),
     }
 
 
-def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
+def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has; documents of a user's own, those that they allow."""
-    has_variants = not run.is_original.all() if split == "own" else has_alterations(split)
+    has_variants = not arrays.is_original.all() if split == "own" else has_alterations(split)
     has_bases = split.startswith("generated")
     if split == "own":
-        has_bases = bool((run.entailed | run.excluded | run.undetermined).any())
+        has_bases = bool((arrays.entailed | arrays.excluded | arrays.undetermined).any())
     shown = (
         {"acc", "yes_acc", "no_acc", "unreadable"}
         | (OF_VARIANTS if has_variants else set())
         | (OF_READINGS if split == "manual" else set())
         | (OF_BASES if has_bases else set())
     )
-    return {name: counted for name, counted in tallies(run).items() if name in shown}
+    return {name: counted for name, counted in tallies(arrays).items() if name in shown}
 
 
 def _integers(values: Iterable[int]) -> Ints:

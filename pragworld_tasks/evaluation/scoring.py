@@ -24,7 +24,14 @@ from pragworld_tasks.data.documents import (
 )
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import NO, OF_READINGS, YES, Run, shown_tallies, to_run
+from pragworld_tasks.evaluation.metrics import (
+    NO,
+    OF_READINGS,
+    YES,
+    AnswerArrays,
+    shown_tallies,
+    to_arrays,
+)
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
@@ -100,7 +107,7 @@ class ScoreReport:
     @property
     def groups(self) -> int:
         """The number of groups."""
-        return len(np.unique(self.run.group))
+        return len(np.unique(self.arrays.group))
 
     @cached_property
     def documents_digest(self) -> str:
@@ -113,14 +120,14 @@ class ScoreReport:
         return self.predictions.documents_digest or self.documents_digest
 
     @cached_property
-    def run(self) -> Run:
+    def arrays(self) -> AnswerArrays:
         """The answers as arrays, with the documents' own groups."""
-        return to_run(self.documents, self.predictions.ours)
+        return to_arrays(self.documents, self.predictions.ours)
 
     @cached_property
     def tallies(self) -> dict[str, Tally]:
         """Right answers and documents in each group, by metric."""
-        return shown_tallies(self.run, self.split)
+        return shown_tallies(self.arrays, self.split)
 
     @cached_property
     def metrics(self) -> dict[str, Share]:
@@ -141,8 +148,8 @@ class ScoreReport:
         """
         if self.split == "synthetic":
             return {}
-        run = to_run(self.documents, self.predictions.released, released_grouping=True)
-        shown = shown_tallies(run, self.split)
+        arrays = to_arrays(self.documents, self.predictions.released, released_grouping=True)
+        shown = shown_tallies(arrays, self.split)
         left_out = OF_READINGS if self.split == "manual" else ()
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
@@ -157,15 +164,15 @@ class ScoreReport:
 
         They are `alteration` (paper, Table 5), `length` (Table 6) and `question type` (Table 8).
         """
-        run, counted = self.run, {}
+        arrays, counted = self.arrays, {}
         for breakdown, (classify, names) in BREAKDOWNS.items():
             if breakdown == "alteration" and not self.has_alterations:
                 continue
             classes = np.array([classify(document) for document in self.documents])
             for name in names:
                 for gold in _GOLD if name in classes else ():
-                    covered = (classes == name) & (run.gold == _GOLD[gold])
-                    counted[breakdown, name, gold] = tally(run.correct, covered, run.group)
+                    covered = (classes == name) & (arrays.gold == _GOLD[gold])
+                    counted[breakdown, name, gold] = tally(arrays.correct, covered, arrays.group)
         nested: dict[str, dict[str, dict[Answer, Share]]] = {}
         for (breakdown, name, gold), share in _shares(counted).items():
             nested.setdefault(breakdown, {}).setdefault(name, {})[gold] = share

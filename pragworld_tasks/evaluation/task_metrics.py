@@ -24,7 +24,7 @@ from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_run
+from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_arrays
 from pragworld_tasks.evaluation.statistics import Tally, robust_tally, tally
 
 RELEASED_SCORING = ("robust_acc", "original_acc", "altered_acc")  # by the released grouping, too
@@ -70,7 +70,7 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """
     of_all: dict[str, Any] = {"documents_digest": documents_digest(documents)}
     if documents and documents[0].split == OWN:
-        of_all["metrics"] = [*shown_tallies(to_run(documents, [None] * len(documents)), OWN)]
+        of_all["metrics"] = [*shown_tallies(to_arrays(documents, [None] * len(documents)), OWN)]
     sizes = Counter(document.group for document in documents)
     released_sizes = Counter(document.released_group for document in documents)
     undisputed_sizes = Counter(
@@ -93,7 +93,7 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
 def task_metric_names(split: Split) -> list[str]:
     """Return the metrics of a task on a split; documents of one's own may lack some of them."""
     of_split: Split = "generated" if split == OWN else split
-    names = [*shown_tallies(to_run([], []), of_split)]
+    names = [*shown_tallies(to_arrays([], []), of_split)]
     if split == "manual":
         names += [f"{name}_published" for name in RELEASED_SCORING]
     return [*names, *TURNS_METRICS] if split == "generated_entity_tracking" else names
@@ -119,16 +119,16 @@ def _items(
 ) -> dict[str, Any]:
     """Return what a document contributes to each metric: each is scored as a run of its own."""
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
-    run = to_run([document], [answer])
-    shown = shown_tallies(run, document.split)
+    arrays = to_arrays([document], [answer])
+    shown = shown_tallies(arrays, document.split)
     if document.split == OWN:  # whose metrics depend on all documents
-        shown = {name: tallies(run)[name] for name in record["metrics"]}
+        shown = {name: tallies(arrays)[name] for name in record["metrics"]}
     sizes = {
         "robust_acc": (document.group, record["group_size"]),
         "robust_acc_undisputed": (document.group, record["undisputed_group_size"]),
     }
     if document.split == "manual":
-        released = tallies(to_run([document], [released_answer], released_grouping=True))
+        released = tallies(to_arrays([document], [released_answer], released_grouping=True))
         shown |= {f"{name}_published": released[name] for name in RELEASED_SCORING}
         sizes["robust_acc_published"] = (document.released_group, record["released_group_size"])
     if document.turns_ago is not None:

@@ -143,11 +143,11 @@ def _pairs(board: Board) -> dict[str, Any]:
     metrics = list(board.runs[0].report.metrics)
     place = {run.name: number for number, run in enumerate(board.runs)}
     if board.has_alterations:
-        unit, numbers = "group", np.unique(board.runs[0].report.run.group).tolist()
+        unit, numbers = "group", np.unique(board.runs[0].report.arrays.group).tolist()
         right: list[Any] = [run.report.tallies["robust_acc"].right for run in board.runs]
     else:
         unit, numbers = "row", [*range(len(board.documents))]
-        right = [run.report.run.correct for run in board.runs]
+        right = [run.report.arrays.correct for run in board.runs]
     return {
         "runs": list(place),
         "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],

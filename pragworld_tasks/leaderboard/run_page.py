@@ -105,13 +105,13 @@ def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
 
 def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
     """Return how often each answer is given to the documents whose label rests on a convention."""
-    answers = zip(report.predictions.ours, report.run.undetermined, strict=True)
+    answers = zip(report.predictions.ours, report.arrays.undetermined, strict=True)
     counts = Counter(answer or "unreadable" for answer, undetermined in answers if undetermined)
     return dict(counts.most_common())
 
 
 def _broken_groups(report: ScoreReport) -> list[tuple[int, int, int]]:
     """Return number, wrong answers and documents of each group that is not answered right."""
-    sizes = Counter(report.run.group.tolist())
-    wrong = Counter(report.run.group[~report.run.correct].tolist())
+    sizes = Counter(report.arrays.group.tolist())
+    wrong = Counter(report.arrays.group[~report.arrays.correct].tolist())
     return [(group, wrong[group], sizes[group]) for group in sorted(wrong)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, rankdata
 from sklearn.metrics import accuracy_score, recall_score
 
-from pragworld_tasks.evaluation.metrics import NO, UNREADABLE, YES, Run, tallies
+from pragworld_tasks.evaluation.metrics import NO, UNREADABLE, YES, AnswerArrays, tallies
 from pragworld_tasks.evaluation.statistics import (
     Tally,
     average_ranks,
@@ -27,12 +27,12 @@ from pragworld_tasks.evaluation.statistics import (
 
 def make_run(
     gold: list[int], predicted: list[int], group: list[int], robust_group: list[int] | None = None
-) -> Run:
-    """A run whose groups begin with their originals; every other variant flips."""
+) -> AnswerArrays:
+    """Answers in groups that begin with their originals; every other variant flips."""
     groups = np.array(group)
     is_original = np.append(True, groups[1:] != groups[:-1])
     flips = ~is_original & (np.arange(len(gold)) % 2 == 0)
-    return Run(
+    return AnswerArrays(
         gold=np.array(gold),
         predicted=np.array(predicted),
         group=groups,
@@ -48,7 +48,7 @@ def make_run(
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Run:
+def answer_arrays(draw: st.DrawFn) -> AnswerArrays:
     size = draw(st.integers(1, 40))
     documents = st.lists(st.sampled_from([YES, NO]), min_size=size, max_size=size)
     predicted = st.lists(st.sampled_from([YES, NO, UNREADABLE]), min_size=size, max_size=size)
@@ -57,47 +57,47 @@ def runs(draw: st.DrawFn) -> Run:
     return make_run(draw(documents), draw(predicted), list(np.cumsum(starts) - 1))
 
 
-@given(runs())
-def test_metrics_against_brute_force(run: Run) -> None:
-    places = range(len(run.gold))
-    right = [run.predicted[i] == run.gold[i] for i in places]
+@given(answer_arrays())
+def test_metrics_against_brute_force(arrays: AnswerArrays) -> None:
+    places = range(len(arrays.gold))
+    right = [arrays.predicted[i] == arrays.gold[i] for i in places]
 
     def share(asked: list[int]) -> float:
         return sum(right[i] for i in asked) / len(asked) if asked else math.nan
 
-    groups = [[i for i in places if run.group[i] == g] for g in sorted(set(run.group))]
-    undisputed = [[i for i in group if not run.disputed[i]] for group in groups]
+    groups = [[i for i in places if arrays.group[i] == g] for g in sorted(set(arrays.group))]
+    undisputed = [[i for i in group if not arrays.disputed[i]] for group in groups]
     undisputed = [group for group in undisputed if group]
     expected = {
         "robust_acc": sum(all(right[i] for i in group) for group in groups) / len(groups),
         "acc": share(list(places)),
-        "yes_acc": share([i for i in places if run.gold[i] == YES]),
-        "no_acc": share([i for i in places if run.gold[i] == NO]),
+        "yes_acc": share([i for i in places if arrays.gold[i] == YES]),
+        "no_acc": share([i for i in places if arrays.gold[i] == NO]),
         "original_acc": share([group[0] for group in groups]),
         "altered_acc": share([i for group in groups for i in group[1:]]),
-        "flip_acc": share([i for i in places if run.flips[i]]),
-        "invariant_acc": share([i for i in places if run.keeps[i]]),
-        "unreadable": sum(run.predicted == UNREADABLE) / len(run.gold),
+        "flip_acc": share([i for i in places if arrays.flips[i]]),
+        "invariant_acc": share([i for i in places if arrays.keeps[i]]),
+        "unreadable": sum(arrays.predicted == UNREADABLE) / len(arrays.gold),
         "robust_acc_undisputed": sum(all(right[i] for i in group) for group in undisputed)
         / len(undisputed),
-        "acc_undisputed": share([i for i in places if not run.disputed[i]]),
-        "determined_acc": share([i for i in places if not run.undetermined[i]]),
-        "entailed_acc": share([i for i in places if run.entailed[i]]),
-        "excluded_acc": share([i for i in places if run.excluded[i]]),
-        "undetermined_acc": share([i for i in places if run.undetermined[i]]),
+        "acc_undisputed": share([i for i in places if not arrays.disputed[i]]),
+        "determined_acc": share([i for i in places if not arrays.undetermined[i]]),
+        "entailed_acc": share([i for i in places if arrays.entailed[i]]),
+        "excluded_acc": share([i for i in places if arrays.excluded[i]]),
+        "undetermined_acc": share([i for i in places if arrays.undetermined[i]]),
     }
-    found = {name: one.share for name, one in tallies(run).items()}
+    found = {name: one.share for name, one in tallies(arrays).items()}
     assert found == pytest.approx(expected, nan_ok=True)
     assert list(found) == list(expected)
 
 
-@given(runs())
-def test_accuracies_against_scikit_learn(run: Run) -> None:
-    found = tallies(run)
-    assert found["acc"].share == pytest.approx(accuracy_score(run.gold, run.predicted))
+@given(answer_arrays())
+def test_accuracies_against_scikit_learn(arrays: AnswerArrays) -> None:
+    found = tallies(arrays)
+    assert found["acc"].share == pytest.approx(accuracy_score(arrays.gold, arrays.predicted))
     for name, label in (("yes_acc", YES), ("no_acc", NO)):
-        if (run.gold == label).any():
-            recall = recall_score(run.gold, run.predicted, labels=[label], average="macro")
+        if (arrays.gold == label).any():
+            recall = recall_score(arrays.gold, arrays.predicted, labels=[label], average="macro")
             assert found[name].share == pytest.approx(recall)
 
 

@@ -155,7 +155,7 @@ def robust(reports: dict[str, ScoreReport]) -> dict[str, list[Bools]]:
             np.array([correct[counts & (group == number)].all() for number in range(88)])
             for counts in (np.ones_like(disputed), ~disputed)
         ]
-        for model, correct in ((model, report.run.correct) for model, report in reports.items())
+        for model, correct in ((model, report.arrays.correct) for model, report in reports.items())
     }
 
 
@@ -193,7 +193,7 @@ def test_which_models_can_be_told_apart(
     says(RESULTS, f"{len(undisputed)} pairs differ after the correction")
 
     accuracies = [reports[model].acc for model in last_four]
-    yes = 100 * (next(iter(reports.values())).run.gold == YES).mean()
+    yes = 100 * (next(iter(reports.values())).arrays.gold == YES).mean()
     says(
         RESULTS,
         f"accuracy is {min(accuracies):.0f} to {max(accuracies):.0f} %",

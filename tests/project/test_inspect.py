@@ -78,8 +78,8 @@ RESPONSES = [REPLIES[len(evaluation_prompt(document)) % len(REPLIES)] for docume
 
 def expected(documents: int) -> dict[str, float]:
     """What we make of the first documents."""
-    run = score(DOCUMENTS[:documents], RESPONSES[:documents]).run
-    shares = shown_tallies(run, "manual")
+    arrays = score(DOCUMENTS[:documents], RESPONSES[:documents]).arrays
+    shares = shown_tallies(arrays, "manual")
     values = {name: tally.share for name, tally in shares.items()}
     values |= {f"{name}_stderr": tally.standard_error for name, tally in shares.items()}
     return {name: value for name, value in values.items() if not math.isnan(value)}

@@ -13,7 +13,7 @@ from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.answers import likelier_answer
-from pragworld_tasks.evaluation.metrics import tallies, to_run
+from pragworld_tasks.evaluation.metrics import tallies, to_arrays
 from pragworld_tasks.tiny import tiny_folder
 
 
@@ -30,7 +30,7 @@ def test_it_is_clearly_above_chance_and_not_robust() -> None:
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
             logits = model(**batch, logits_to_keep=1).logits[:, -1, labels]
         answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
-    found = tallies(to_run(test, answers))
+    found = tallies(to_arrays(test, answers))
     assert found["acc"].share >= 0.75
     assert found["robust_acc"].share <= found["acc"].share - 0.15
 
