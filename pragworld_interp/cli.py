@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.run import round_repeatably
 from pragworld_interp.run.inputs import Dtype, parse_layers, select_pair
-from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
+from pragworld_tasks.command_line import Commands, add_command, at_least, clean_exit, run_command
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
@@ -274,32 +274,16 @@ def _add_engine(add: Callable[..., object]) -> None:
 
 def _prepare(options: argparse.Namespace) -> "Sweep":
     """Check the options, then load the documents and the model."""
-    _check_sizes(options, "limit", "batch_tokens")
+    at_least(
+        options,
+        **{name: 1 for name in ("limit", "batch_tokens") if vars(options)[name] is not None},
+    )
     check_output(options.out, options.overwrite, [options.documents] if options.documents else [])
     documents, generator = _documents(options)
-    if getattr(options, "row", None) is None:
-        documents = _limited(documents, options.limit)
-    else:
+    if getattr(options, "row", None) is not None:
         documents = select_pair(documents, options.row)
-    return _load(options, documents, generator)
-
-
-def _limited(documents: list[Document], limit: int | None) -> list[Document]:
-    """Return the documents of the first groups, as many as the limit."""
-    groups = [*dict.fromkeys(document.group for document in documents)][:limit]
-    return [document for document in documents if document.group in groups]
-
-
-def _check_sizes(options: argparse.Namespace, *names: str) -> None:
-    for name in names:
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
-
-
-def _load(
-    options: argparse.Namespace, documents: Sequence[Document], generator: dict[str, Any] | None
-) -> "Sweep":
+    groups = [*dict.fromkeys(document.group for document in documents)][: options.limit]
+    documents = [document for document in documents if document.group in groups]
     with _needs_packages("`ablate` and `patch` need"):
         from pragworld_interp.run.sweeps import load_sweep
 
@@ -355,16 +339,16 @@ def _plot(options: argparse.Namespace) -> None:
 
     check_output(options.out, overwrite=True)
     schemas = [schema_of(path) for path in options.files]
-    if TOKENS in schemas:
-        _plot_trace(options)
-        print(options.out)
-        return
     are_patching = [schema == PATCHING for schema in schemas]
     if options.by and (any(are_patching) or options.by_alteration):
         raise InputError(
             "--by applies to files that `ablate` wrote, without --by-alteration; leave it out"
         )
-    if all(are_patching):
+    if TOKENS in schemas:
+        if len(options.files) > 1 or options.by_alteration or options.by:
+            raise InputError("a figure shows one file of `patch --row`, without other options")
+        read_patched_tokens(options.files[0]).plot(options.out)
+    elif all(are_patching):
         patched = by_title(map(read_patching, options.files))
         patching_report.patching_figure(patched, options.out, options.by_alteration)
     elif options.by_alteration:
@@ -374,14 +358,6 @@ def _plot(options: argparse.Namespace) -> None:
         reports = by_title(map(read_layers, options.files))
         ablation_report.accuracy_figure(reports, options.out, options.by or "evidence")
     print(options.out)
-
-
-def _plot_trace(options: argparse.Namespace) -> None:
-    if len(options.files) > 1 or options.by_alteration or options.by:
-        raise InputError(
-            "a figure shows one file of `patch --row`; give it alone, with --out as the only option"
-        )
-    read_patched_tokens(options.files[0]).plot(options.out)
 
 
 def _add_compare(commands: Commands) -> None:

@@ -87,5 +87,7 @@ def at_least(options: object, **least: int) -> None:
         InputError: An option is too small.
     """
     for name, needed in least.items():
-        if (given := getattr(options, name)) < needed:
-            raise InputError(f"--{name} {given}: must be at least {needed}")
+        given = getattr(options, name)
+        if given is not None and given < needed:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} {given}: must be at least {needed}")

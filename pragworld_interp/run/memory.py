@@ -51,31 +51,18 @@ class MemoryLimit(Generic[Element]):
         results: list[Any] = []
         while len(results) < len(items):
             part = items[len(results) :][: self._most]
-            done = self._try(part)
-            if done is None:
-                self._reduce(part)
-            else:
-                results += done
+            try:
+                results += self._work(part, self._budget)
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            clear_device_cache(garbage_collection=True)  # of what the error referred to
+            if len(part) == 1 and self._budget <= _FEWEST_TOKENS:
+                raise InputError(
+                    f"out of memory on {self._name(part[0])}, even on its own; use a smaller "
+                    "dtype, quantize the model, or use a larger device"
+                )
+            self._most = math.ceil(len(part) / 2)
+            self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))
         return results
-
-    def _try(self, items: Sequence[Element]) -> list[Any] | None:
-        """Return the results of items, or None without memory for them.
-
-        When this returns, the tensors that the exception refers to are free.
-        """
-        try:
-            return self._work(items, self._budget)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-
-    def _reduce(self, items: Sequence[Element]) -> None:
-        clear_device_cache(garbage_collection=True)
-        if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
-            raise InputError(
-                f"out of memory on {self._name(items[0])}, even on its own; use a smaller dtype, "
-                "quantize the model, or use a larger device"
-            )
-        self._most = math.ceil(len(items) / 2)
-        self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))

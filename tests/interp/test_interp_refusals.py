@@ -59,7 +59,7 @@ LAYERS = str(EXAMPLES / "layers.json")
         ("plot layers.json patching.json --out f.png", "patching.json: written by `pragworld-interp patch`; give a "),
         ("plot patching.json --by sign --out f.png", "--by applies to files that `ablate` wrote, without --by-alt"),
         ("plot layers.json --by-alteration --by sign --out f.png", "--by applies to files that `ablate` wrote, wi"),
-        ("plot trace.json trace.json --out f.png", "a figure shows one file of `patch --row`; give it alone, with "),
+        ("plot trace.json trace.json --out f.png", "a figure shows one file of `patch --row`, without other"),
         ("compare layers.json layers.json --json file", "file exists; pass --overwrite, or another name$"),
     ],
 )  # fmt: skip
