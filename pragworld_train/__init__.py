@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pragworld_train.layer_losses import LayerLossesMixin
     from pragworld_train.layer_settings import LayerSettings
     from pragworld_train.losses import LabelProbe, hls_loss, ula_loss
-    from pragworld_train.probe_labels import ProbeLabelCollator, add_probe_labels
+    from pragworld_train.probe_labels import ProbeLabelCollator
     from pragworld_train.probes import load_probes
     from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
@@ -24,7 +24,6 @@ __all__ = [
     "LayerRegularizedSFTTrainer",
     "LayerSettings",
     "ProbeLabelCollator",
-    "add_probe_labels",
     "hls_loss",
     "load_probes",
     "to_dataset",

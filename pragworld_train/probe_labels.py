@@ -12,127 +12,96 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from datasets import ClassLabel, Dataset, IterableDataset
+from datasets import ClassLabel, Dataset
 from transformers import PreTrainedTokenizerBase
 from trl.data_utils import common_prefix_length
 
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_tasks.errors import InputError
-from pragworld_train.layer_settings import check_classes
 
 NO_LABEL = -100  # as in `labels`
 _COLUMN = "probe_labels"
-_FORMATS = "prompt and completion, messages, or text"
 
 
 @dataclass(frozen=True)
-class RowOptions:
-    """How rows are tokenized, as settings of TRL say.
+class RowLabels:
+    """Finds the labels of rows that TRL has tokenized, for `Dataset.map` with indices.
+
+    A row has a `prompt` and a `completion`, each as text or as messages, or it has `messages` of
+    several turns, or only `text`. Its label is in the column `label`, if there is one: a class or
+    its index, None for no label, and for `messages` a list with one for each turn of the
+    assistant. Otherwise each completion or turn of the assistant that begins with a class, followed
+    by nothing but punctuation or a new line, has that class as its label.
 
     Attributes:
-        completion_only_loss: Whether prompts have no loss, in rows of a prompt and a completion.
-        assistant_only_loss: Whether the assistant's turns alone have a loss, in rows of messages.
+        tokenizer: The tokenizer of the model.
+        classes: The classes, as they are written in completions.
+        name: What to call the data in messages: "train" or "eval".
+        reads_text: Whether TRL tokenized the text of the rows; otherwise they had tokens before,
+            and have labels only in a column `probe_labels`.
         chat_template: The chat template, if it is not that of the tokenizer.
         max_length: Length to which TRL truncates rows afterwards, if it does.
         truncated: Whether TRL truncates them by itself, not while packing them.
     """
 
-    completion_only_loss: bool = True
-    assistant_only_loss: bool = False
-    chat_template: str | None = None
-    max_length: int | None = None
-    truncated: bool = True
+    tokenizer: PreTrainedTokenizerBase
+    classes: Sequence[str]
+    name: str
+    reads_text: bool
+    chat_template: str | None
+    max_length: int | None
+    truncated: bool
+
+    def __call__(self, row: Mapping[str, Any], number: int) -> dict[str, list[int]]:
+        """Return the probe labels of a row.
+
+        Raises:
+            InputError: A label is not a class or does not follow the prompt, or the row has one
+                and is too long. The message names the row.
+        """
+        ids = row["input_ids"]
+        try:
+            if self.reads_text:
+                probe_labels = self._read(row, ids)
+            else:
+                probe_labels = row.get(_COLUMN) or [NO_LABEL] * len(ids)
+                _check_tokens(ids, probe_labels, len(self.classes))
+            is_labelled = any(label != NO_LABEL for label in probe_labels)
+            if is_labelled and self.max_length is not None and len(ids) > self.max_length:
+                raise InputError(
+                    f"{len(ids)} tokens, and max_length is {self.max_length}; a row with a label "
+                    "must not be truncated, so increase max_length"
+                )
+        except InputError as error:
+            raise InputError(f"{self.name} data, row {number}: {error}") from error
+        return {_COLUMN: probe_labels[: self.max_length] if self.truncated else probe_labels}
+
+    def _read(self, row: Mapping[str, Any], ids: Sequence[int]) -> list[int]:
+        answers = list(_answers(row, ids, self.tokenizer, self.chat_template))
+        if "label" in row:
+            found = _labels(row["label"], self.classes, len(answers))
+        else:
+            end = self.tokenizer.eos_token or ""
+            found = [_class_of(answer.text.removesuffix(end), self.classes) for answer in answers]
+        probe_labels = [NO_LABEL] * len(ids)
+        for answer, label in zip(answers, found, strict=True):
+            if label is not None:
+                probe_labels[answer.position()] = label
+        return probe_labels
 
 
-def add_probe_labels(
-    dataset: Dataset | IterableDataset,
-    tokenizer: PreTrainedTokenizerBase,
-    classes: Sequence[str],
-    *,
-    completion_only_loss: bool = True,
-    assistant_only_loss: bool = False,
-) -> Dataset | IterableDataset:
-    """Return a dataset in TRL's format tokenized as TRL does, with its labels in `probe_labels`.
-
-    The trainer does this itself with data that is not tokenized. Call it to look at the labels, or
-    to join datasets of different formats.
-
-    A row has a `prompt` and a `completion`, each as text or as messages, or it has `messages` of
-    several turns, or only `text`. Its label is in the column `label`, if there is one: a class or
-    its index, None for no label, and for `messages` a list with one for each turn of the
-    assistant. Otherwise each completion or turn of the assistant that begins with a class, and
-    goes on with punctuation or a new line if at all, has that class as its label.
-
-    Args:
-        dataset: The rows, which may be streamed. If they have `input_ids`, their `probe_labels`
-            are checked.
-        tokenizer: The tokenizer of the model.
-        classes: The classes, as they are written in completions; `probe_classes` of the trainer.
-        completion_only_loss: Whether prompts have no loss, in rows of a prompt and a completion.
-        assistant_only_loss: Whether the assistant's turns alone have a loss, in rows of messages.
-
-    Returns:
-        The dataset with the columns `input_ids`, `labels` and `probe_labels` added.
-
-    Raises:
-        InputError: A row has none of these formats, or a label that is not a class or does not
-            follow the prompt; the message names the row. Streamed rows are checked when they come.
-
-    Examples:
-        >>> from datasets import Dataset
-        >>> from pragworld_tasks.tiny import tiny_folder
-        >>> from transformers import AutoTokenizer
-        >>> tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
-        >>> rows = [{"prompt": "Is the cat in the kitchen?", "completion": " no"}]
-        >>> row = add_probe_labels(Dataset.from_list(rows), tokenizer, ["yes", "no"])[0]
-        >>> position = row["probe_labels"].index(1)
-        >>> tokenizer.decode(row["input_ids"][: position + 1])
-        '<s>Is the cat in the kitchen?'
-    """
-    options = RowOptions(completion_only_loss, assistant_only_loss)
-    return label_rows(dataset, tokenizer, classes, options)
-
-
-def label_rows(
-    dataset: Dataset | IterableDataset,
-    tokenizer: PreTrainedTokenizerBase,
-    classes: Sequence[str],
-    options: RowOptions,
-    name: str = "",
-    processes: int | None = None,
-) -> Dataset | IterableDataset:
-    """Add probe labels to a dataset; see `add_probe_labels`.
-
-    Args:
-        dataset: The rows.
-        tokenizer: The tokenizer of the model.
-        classes: The classes.
-        options: How rows are tokenized and truncated.
-        name: What to call the data in messages: "train" or "eval".
-        processes: Number of processes to work with.
+def check_label_column(dataset: Any, classes: Sequence[str]) -> None:
+    """Refuse a column of labels whose indices stand for other classes.
 
     Raises:
-        InputError: As for `add_probe_labels`, or a row with a label is too long.
+        InputError: It is one.
     """
-    check_classes(classes)
     feature = (dataset.features or {}).get("label")
     if isinstance(feature, ClassLabel) and feature.names != list(classes):
         raise InputError(
             f"column label: its classes are {feature.names}, and probe_classes are "
             f"{list(classes)}; set probe_classes to the former"
         )
-    more = {"num_proc": processes, "desc": f"Labelling {name} dataset" if name else "Labelling"}
-    return dataset.map(
-        _label_row,
-        with_indices=True,
-        fn_kwargs={
-            "tokenizer": tokenizer,
-            "classes": list(classes),
-            "options": options,
-            "name": name,
-        },
-        **(more if isinstance(dataset, Dataset) else {}),
-    )
 
 
 def count_labels(dataset: Dataset) -> tuple[int, int]:
@@ -143,42 +112,6 @@ def count_labels(dataset: Dataset) -> tuple[int, int]:
         present = np.asarray(pc.list_flatten(lists)) != NO_LABEL
         labelled += len(np.unique(np.asarray(pc.list_parent_indices(lists))[present]))
     return labelled, len(dataset)
-
-
-def _label_row(
-    row: Mapping[str, Any],
-    number: int,
-    tokenizer: PreTrainedTokenizerBase,
-    classes: Sequence[str],
-    options: RowOptions,
-    name: str,
-) -> dict[str, list[int]]:
-    """Return the tokens of a row, their labels, and its probe labels."""
-    columns: dict[str, list[int]] = {}
-    try:
-        if "input_ids" in row:
-            ids = row["input_ids"]
-            probe_labels = row.get(_COLUMN) or [NO_LABEL] * len(ids)
-            _check_tokens(ids, probe_labels, len(classes))
-        else:
-            ids, columns["labels"], answers = _tokenize(row, tokenizer, options)
-            found = _row_classes(row, tokenizer, classes, len(answers))
-            columns["input_ids"], probe_labels = ids, [NO_LABEL] * len(ids)
-            for answer, label in zip(answers, found, strict=True):
-                if label is not None:
-                    probe_labels[answer.position()] = label
-        if any(label != NO_LABEL for label in probe_labels):
-            if options.max_length is not None and len(ids) > options.max_length:
-                raise InputError(
-                    f"{len(ids)} tokens, and max_length is {options.max_length}; a row with a "
-                    "label must not be truncated, so increase max_length"
-                )
-        elif options.truncated:  # TRL truncates the other columns
-            probe_labels = probe_labels[: options.max_length]
-    except InputError as error:
-        place = f"{name} data, row {number}" if name else f"row {number}"
-        raise InputError(f"{place}: {error}") from error
-    return {**columns, _COLUMN: probe_labels}
 
 
 def _check_tokens(ids: Sequence[int], probe_labels: Sequence[int], classes: int) -> None:
@@ -196,14 +129,16 @@ def _check_tokens(ids: Sequence[int], probe_labels: Sequence[int], classes: int)
 
 @dataclass(frozen=True)
 class _Answer:
-    """Where an answer is in a row, and what its label must follow.
+    """A text that may be a label, where it is in a row, and what it must follow.
 
     Attributes:
+        text: The text.
         start: Number of tokens before it.
         cut: The end of the prompt that merges with it, which must be empty.
         between: What the chat template puts before it, which must be empty.
     """
 
+    text: str
     start: int
     cut: str
     between: str
@@ -225,107 +160,44 @@ class _Answer:
         return self.start - 1
 
 
-def _tokenize(
-    row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, options: RowOptions
-) -> tuple[list[int], list[int], list[_Answer]]:
-    """Return the tokens of a row and their labels, as TRL makes them, and its answers."""
-    if row.get("prompt") is not None and row.get("completion") is not None:
-        prompt, completion = row["prompt"], row["completion"]
-        if isinstance(prompt, str):
-            ids = _text_ids(tokenizer, prompt + completion)
-            answers = [_answer(tokenizer, _ids(tokenizer, prompt), ids, "")]
-        else:
-            ids, _, answers = _turns(row, [*prompt, *completion], tokenizer, options, len(prompt))
-            if not answers:
-                raise InputError("the completion has no turn of the assistant; add one")
-        start = answers[0].start if options.completion_only_loss else 0
-        return ids, [NO_LABEL] * start + ids[start:], answers
-    if row.get("messages") is not None:
-        return _turns(row, row["messages"], tokenizer, options, 0)
-    if row.get("text") is not None:
-        ids = _text_ids(tokenizer, row["text"])
-        return ids, ids, []
-    raise InputError(f"the columns {', '.join(sorted(row))}; it must have {_FORMATS}")
-
-
-def _turns(
+def _answers(
     row: Mapping[str, Any],
-    messages: Sequence[Mapping[str, Any]],
+    ids: Sequence[int],
     tokenizer: PreTrainedTokenizerBase,
-    options: RowOptions,
-    prompt: int,
-) -> tuple[list[int], list[int], list[_Answer]]:
-    """Return the tokens of a conversation, their labels, and the assistant's turns after some."""
-    template = {"chat_template": options.chat_template, **(row.get("chat_template_kwargs") or {})}
-    whole = tokenizer.apply_chat_template(
-        list(messages),
-        tokenize=True,
-        return_dict=True,
-        return_assistant_tokens_mask=options.assistant_only_loss,
-        **template,
-    )
-    ids = whole["input_ids"]
-    labels = ids
-    if options.assistant_only_loss:
-        masked = zip(ids, whole["assistant_masks"], strict=True)
-        labels = [token if own else NO_LABEL for token, own in masked]
-    answers = []
+    chat_template: str | None,
+) -> Iterator[_Answer]:
+    """Yield the completion of a row, or the turns of the assistant after its prompt."""
+
+    def answer(text: str, before: Sequence[int], between: str = "") -> _Answer:
+        start = common_prefix_length(before, ids)
+        return _Answer(text, start, tokenizer.decode(before[start:]), between)
+
+    prompt = row.get("prompt") or []
+    if isinstance(row.get("completion"), str):
+        yield answer(row["completion"], tokenizer(prompt or "")["input_ids"])
+        return
+    template = {"chat_template": chat_template, **(row.get("chat_template_kwargs") or {})}
+    messages = [*prompt, *(row.get("completion") or row.get("messages") or [])]
     for turn, message in enumerate(messages):
-        if turn >= prompt and message["role"] == "assistant":
-            before = list(messages[:turn])
+        if turn >= len(prompt) and message["role"] == "assistant":
+            before = messages[:turn]
             begun = tokenizer.apply_chat_template(
                 before, tokenize=True, return_dict=True, add_generation_prompt=True, **template
             )["input_ids"]
             between = text_before_answer(tokenizer, before, message["content"], **template)
-            answers.append(_answer(tokenizer, begun, ids, between))
-    return ids, labels, answers
+            yield answer(message["content"], begun, between)
 
 
-def _answer(
-    tokenizer: PreTrainedTokenizerBase, before: Sequence[int], ids: Sequence[int], between: str
-) -> _Answer:
-    start = common_prefix_length(before, ids)
-    return _Answer(start, tokenizer.decode(before[start:]), between)
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text)["input_ids"]
-    return ids
-
-
-def _text_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    end = tokenizer.eos_token or ""
-    return _ids(tokenizer, text if text.endswith(end) else text + end)
-
-
-def _row_classes(
-    row: Mapping[str, Any],
-    tokenizer: PreTrainedTokenizerBase,
-    classes: Sequence[str],
-    answers: int,
-) -> list[int | None]:
-    """Return the class of each answer of a row; None for those without a label."""
-    if "label" in row:
-        labels = row["label"] if isinstance(row["label"], list) else [row["label"]]
-        if not any(label is not None for label in labels):
-            return [None] * answers
-        if len(labels) != answers:
-            raise InputError(
-                f"{len(labels)} labels and {answers} answers; there must be one for each, or None"
-            )
-        return [_class_index(label, classes) for label in labels]
-    end = tokenizer.eos_token or ""
-    return [_class_of(text.removesuffix(end), classes) for text in _answer_texts(row)]
-
-
-def _answer_texts(row: Mapping[str, Any]) -> Iterator[str]:
-    if row.get("prompt") is not None and isinstance(row["completion"], str):
-        yield row["completion"]
-        return
-    messages = row["completion"] if row.get("prompt") is not None else row.get("messages") or []
-    for message in messages:
-        if message["role"] == "assistant":
-            yield message["content"]
+def _labels(column: Any, classes: Sequence[str], answers: int) -> list[int | None]:
+    """Return the class of each answer, as a column says it; None for those without a label."""
+    labels = column if isinstance(column, list) else [column]
+    if not any(label is not None for label in labels):
+        return [None] * answers
+    if len(labels) != answers:
+        raise InputError(
+            f"{len(labels)} labels and {answers} answers; there must be one for each, or None"
+        )
+    return [_class_index(label, classes) for label in labels]
 
 
 def _class_of(text: str, classes: Sequence[str]) -> int | None:

@@ -26,7 +26,12 @@ from pragworld_train.model_checks import (
     load_structure,
     warn_of_repeated_rows,
 )
-from pragworld_train.probe_labels import ProbeLabelCollator, RowOptions, count_labels, label_rows
+from pragworld_train.probe_labels import (
+    ProbeLabelCollator,
+    RowLabels,
+    check_label_column,
+    count_labels,
+)
 from pragworld_train.run_record import RUN_FILE, check_resumable, describe_dataset, make_record
 
 _logger = logging.getLogger(__name__)
@@ -63,8 +68,9 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         data_description: What is known about the training data, for the run file and the model
             card.
         **options: Other keyword arguments of `trl.SFTTrainer`. For ULA, training data must have
-            labels: a column `probe_labels`, or text in which `add_probe_labels` finds them. Some
-            rows may have none, and evaluation data needs none.
+            labels: a column `probe_labels`, a column `label`, or completions and turns of the
+            assistant that are a class; see `RowLabels`. Some rows may have none, and evaluation
+            data needs none.
 
     Raises:
         InputError: The settings contradict each other, or do not fit the model or the data.
@@ -133,31 +139,25 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
                     *(dataset_name, len(dataset) - len(made), len(dataset)),
                 )
             return made
-        if formatting_func is not None:
-            raise InputError("formatting_func: it hides the labels from probes; format rows before")
-        options = RowOptions(
-            self.completion_only_loss,
-            args.assistant_only_loss,
-            self.chat_template,
-            args.max_length,
-            truncated=not packing,
-        )
-        dataset = label_rows(
-            dataset,
+        check_label_column(dataset, args.probe_classes)
+        labels = RowLabels(
             self._tokenizer,
             args.probe_classes,
-            options,
             dataset_name,
-            args.dataset_num_proc,
+            reads_text="input_ids" not in next(iter(dataset)),
+            chat_template=self.chat_template,
+            max_length=args.max_length,
+            truncated=not packing,
         )
+        whole = copy.copy(args)  # TRL would leave out the columns that labels are found in
+        whole.max_length, whole.shuffle_dataset = None, packing and args.shuffle_dataset
+        dataset = prepare(dataset, processing_class, whole, False, formatting_func, dataset_name)
+        more = {"num_proc": args.dataset_num_proc} if isinstance(dataset, Dataset) else {}
+        dataset = dataset.map(labels, with_indices=True, **more)
         if dataset_name == "train":
             _check_labels(dataset, args.probe_classes)
         if not packing:
             return prepare(dataset, processing_class, args, False, None, dataset_name)
-        # TRL's own packing would drop the column.
-        whole = copy.copy(args)
-        whole.max_length = None
-        dataset = prepare(dataset, processing_class, whole, False, None, dataset_name)
         dataset = dataset.select_columns(["input_ids", "labels", "probe_labels"])
         packed = pack_dataset(dataset, args.max_length, args.packing_strategy)
         return packed.shuffle(seed=args.seed) if args.shuffle_dataset else packed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from datasets import ClassLabel, Dataset, concatenate_datasets
+from datasets import ClassLabel, Dataset
 from safetensors import safe_open
 from safetensors.torch import save_file
 from train_runs import (
@@ -27,7 +27,7 @@ from train_runs import (
 )
 
 from pragworld_tasks.errors import InputError
-from pragworld_train import add_probe_labels, load_probes
+from pragworld_train import load_probes
 from pragworld_train.probe_labels import count_labels
 from pragworld_train.probes import PROBES_FILE
 
@@ -219,36 +219,16 @@ def test_evaluation_data_needs_no_labels(tmp_path: Path, tokenizer: Any, labels:
         assert metrics["eval_ula_loss"] == pytest.approx(losses["ula_loss"], rel=1e-5)
 
 
-# Tokens -------------------------------------------------------------------------------------------
-
-FORMATS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
-    "text": ([row for row, *_ in DATA["three classes"][0]], {}),
-    "text, all of it": (
-        [row for row, *_ in DATA["three classes"][0]],
-        {"completion_only_loss": False},
-    ),
-    "messages": ([row for row, *_ in conversations(3)], {}),
-    "assistant's turns": ([row for row, *_ in conversations(3)], {"assistant_only_loss": True}),
-    "prompt and completion of messages": (
-        [
-            {"prompt": row["messages"][:-1], "completion": row["messages"][-1:]}
-            for row, *_ in conversations(3)
-        ],
-        {},
-    ),
-    "language modeling": ([{"text": row["prompt"]} for row, *_ in replayed(3)], {}),
-}
+# Labels -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_rows_are_tokenized_as_trl_does(tmp_path: Path, tokenizer: Any, kind: str) -> None:
-    rows, options = FORMATS[kind]
-    dataset = Dataset.from_list(rows)
-    args = plain_settings(tmp_path, **options)
-    plain = make_trainer(fresh_model(), args, dataset, processing_class=tokenizer).train_dataset
-    ours = add_probe_labels(dataset, tokenizer, THREE, **options)
-    for column in ("input_ids", "labels"):
-        assert list(ours[column]) == list(plain[column])
+def labelled(
+    folder: Path, tokenizer: Any, rows: Any, classes: Sequence[str] = ("yes", "no")
+) -> Any:
+    """Return rows as the trainer tokenizes them, with their labels."""
+    dataset = Dataset.from_list(rows) if isinstance(rows, list) else rows
+    args = settings(folder, **BOTH, probe_classes=list(classes))
+    return make_trainer(fresh_model(), args, dataset, processing_class=tokenizer).train_dataset
 
 
 def labels_of(dataset: Any) -> list[list[tuple[int, int]]]:
@@ -260,11 +240,11 @@ def labels_of(dataset: Any) -> list[list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_labels_are_before_their_first_tokens(tokenizer: Any, data: str) -> None:
+def test_labels_are_before_their_first_tokens(tmp_path: Path, tokenizer: Any, data: str) -> None:
     rows, classes = DATA[data]
     dataset = Dataset.from_list([row for row, *_ in rows])
     for kind in (dataset, dataset.to_iterable_dataset()):
-        made = add_probe_labels(kind, tokenizer, classes or ["yes", "no"])
+        made = labelled(tmp_path, tokenizer, kind, classes or ["yes", "no"])
         assert isinstance(made, type(kind))
         assert labels_of(made) == [answers for *_, answers in rows]
 
@@ -285,43 +265,23 @@ def test_labels_are_before_their_first_tokens(tokenizer: Any, data: str) -> None
     ],
 )
 def test_a_completion_has_the_label_that_it_begins_with(
-    tokenizer: Any, completion: str, label: int | None
+    tmp_path: Path, tokenizer: Any, completion: str, label: int | None
 ) -> None:
-    rows = Dataset.from_list([{"prompt": "word8\nword9 ", "completion": completion}])
-    found = labels_of(add_probe_labels(rows, tokenizer, ["yes", "no"]))
-    assert found == [[] if label is None else [(1, label)]]
+    rows = [{"prompt": "word8\nword9 ", "completion": text} for text in (completion, " yes")]
+    found = labels_of(labelled(tmp_path, tokenizer, rows))
+    assert found == [[] if label is None else [(1, label)], [(1, 0)]]
 
 
-def test_rows_with_a_label_are_counted(tokenizer: Any) -> None:
+def test_rows_with_a_label_are_counted() -> None:
     """In any of several parts of a dataset, and once if they have several labels."""
-    rows = [row for row, *_ in conversations(2)] + [
-        {"messages": [{"role": "user", "content": "a"}]}
-    ]
-    made = add_probe_labels(Dataset.from_list(rows * 700), tokenizer, ["yes", "no"])
-    assert count_labels(made) == (1400, 2100)
+    rows = [{"probe_labels": labels} for labels in ([-100, 1, 0], [0], [-100, -100])]
+    assert count_labels(Dataset.from_list(rows * 700)) == (1400, 2100)
 
 
-def test_the_longest_class_counts(tokenizer: Any) -> None:
-    rows = Dataset.from_list([{"prompt": "word8", "completion": " word9, word10"}])
+def test_the_longest_class_counts(tmp_path: Path, tokenizer: Any) -> None:
+    rows = [{"prompt": "word8", "completion": " word9, word10"}]
     classes = ["word9", "word9, word10", "word10"]
-    assert labels_of(add_probe_labels(rows, tokenizer, classes)) == [[(0, 1)]]
-
-
-def test_datasets_of_different_formats_are_joined(tmp_path: Path, tokenizer: Any) -> None:
-    columns = ["input_ids", "labels", "probe_labels"]
-    parts = [
-        add_probe_labels(Dataset.from_list(rows), tokenizer, ["yes", "no"]).select_columns(columns)
-        for rows in (
-            [row for row, *_ in conversations(2)],
-            [{"text": row["prompt"]} for row, *_ in replayed(2)],
-        )
-    ]
-    args = settings(tmp_path, **BOTH)
-    trainer = make_trainer(
-        fresh_model(), args, concatenate_datasets(parts), processing_class=tokenizer
-    )
-    batch = next(iter(trainer.get_train_dataloader()))
-    assert [row for row, _ in batch["probe_positions"].tolist()] == [0, 0, 1, 1]
+    assert labels_of(labelled(tmp_path, tokenizer, rows, classes)) == [[(0, 1)]]
 
 
 def test_rows_without_a_label_are_truncated_as_in_trl(tmp_path: Path, tokenizer: Any) -> None:
@@ -370,49 +330,49 @@ def test_a_file_with_other_weights_than_those_of_probes_is_refused(
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"question": "word9"}, "row 0: the columns question; it must have prompt and completion"),
         (
-            {"prompt": "word9", "completion": " A", "label": "E"},
-            "row 0: label 'E': must be one of A, B, C, D, or its number from 0 to 3, or None",
+            {"label": "E"},
+            "label 'E': must be one of A, B, C, D, or its number from 0 to 3, or None",
         ),
-        ({"prompt": "word9", "completion": " A", "label": 4}, "row 0: label 4: must be one of"),
-        ({"prompt": "word9", "completion": " A", "label": True}, "row 0: label True: must be"),
-        ({"prompt": "word9", "completion": " A", "label": [0, 1]}, "row 0: 2 labels and 1 answers"),
-        ({"prompt": "", "completion": "A"}, "row 0: no prompt before the label"),
-        ({"prompt": "word9", "completion": "A, word8", "label": 0}, "row 0: the end of the prompt"),
+        ({"label": 4}, "label 4: must be one of"),
+        ({"label": True}, "label True: must be"),
+        ({"label": [0, 1]}, "2 labels and 1 answers"),
+        ({"prompt": "", "completion": "A"}, "no prompt before the label"),
+        ({"completion": "A, word8", "label": 0}, "the end of the prompt"),
     ],
 )
 def test_rows_that_probes_cannot_read_are_refused(
-    tokenizer: Any, row: dict[str, Any], said: str
+    tmp_path: Path, tokenizer: Any, row: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        add_probe_labels(Dataset.from_list([row]), tokenizer, LETTERS)
-    assert str(refused.value).startswith(said)
+        labelled(tmp_path, tokenizer, [{"prompt": "word9", "completion": " A", **row}], LETTERS)
+    assert str(refused.value).startswith(f"train data, row 0: {said}")
     assert "\n" not in str(refused.value)
 
 
-def test_a_column_of_other_classes_is_refused(tokenizer: Any) -> None:
+def test_a_column_of_other_classes_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     rows = Dataset.from_list([{"prompt": "word9", "completion": " A", "label": 0}])
     rows = rows.cast_column("label", ClassLabel(names=["B", "A"]))
     with pytest.raises(InputError, match=r"its classes are \['B', 'A'\], and probe_classes are"):
-        add_probe_labels(rows, tokenizer, ["A", "B"])
+        labelled(tmp_path, tokenizer, rows, ["A", "B"])
 
 
 @pytest.mark.parametrize(
     "template", [THINKING, TEMPLATE.replace("}assistant {%", "}assistant <think> {%")]
 )
 def test_a_template_that_separates_prompts_from_answers_is_refused(
-    tokenizer: Any, template: str
+    tmp_path: Path, tokenizer: Any, template: str
 ) -> None:
     """Sweeps and lm-eval would read at another token."""
     tokenizer.chat_template = template
-    rows = Dataset.from_list([row for row, *_ in conversations(1)])
     with pytest.raises(InputError) as refused:
-        add_probe_labels(rows, tokenizer, ["yes", "no"])
-    assert str(refused.value).startswith("row 0: the chat template puts '<think>")
+        labelled(tmp_path, tokenizer, [row for row, *_ in conversations(1)])
+    assert str(refused.value).startswith("train data, row 0: the chat template puts '<think>")
 
 
-def test_templates_that_think_are_read_behind_what_the_prompt_holds(tokenizer: Any) -> None:
+def test_templates_that_think_are_read_behind_what_the_prompt_holds(
+    tmp_path: Path, tokenizer: Any
+) -> None:
     """With such an option of the template, sweeps read behind the block as well."""
     tokenizer.chat_template = THINKING.replace(
         "}assistant {%", "}assistant {% if not thinks %}<think> </think> {% endif %}{%"
@@ -424,7 +384,7 @@ def test_templates_that_think_are_read_behind_what_the_prompt_holds(tokenizer: A
             "chat_template_kwargs": {"thinks": False},
         }
     ]
-    (made,) = add_probe_labels(Dataset.from_list(rows), tokenizer, ["yes", "no"])
+    (made,) = labelled(tmp_path, tokenizer, rows)
     ((place, label),) = labels_of([made])[0:1][0]
     assert label == 1
     behind = made["input_ids"][place - 1 : place + 2]

@@ -345,7 +345,6 @@ QUESTIONS = Dataset.from_list([{"question": "word9", "answer": "yes"}])
         ({"useful_layers": [3]}, ROWS, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
         ({}, ROWS.remove_columns("probe_labels"), {}, "^train data: no row has a label among yes"),
         ({"packing": True, "max_length": 20}, LONG, {}, "^train data, row 1: 21 tokens, and max_l"),
-        ({}, QUESTIONS, {"formatting_func": str}, "^formatting_func: it hides the labels"),
         (
             {},
             ROWS,
