@@ -64,6 +64,8 @@ def train(settings: RunSettings) -> None:
     trainer.save_model()  # which uploads, too, if asked to
     repository = trainer.hub_model_id
     trainer.create_model_card(repository or out.name)
+    # If gloo ends while it still holds what it gathered, it may wait for itself forever.
+    trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
     if training_args.process_index:
         return
