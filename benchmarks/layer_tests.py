@@ -16,7 +16,7 @@ from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.layers.ablation_report import LayerReport
-from pragworld_tasks.layers.layer_statistics import SweepSettings
+from pragworld_tasks.layers.layer_statistics import StatisticsSettings
 from pragworld_tasks.layers.settings import Intervention, ModelIdentity
 
 LAYERS, SWEEPS = 28, 100
@@ -26,7 +26,7 @@ SHARED = 0.5  # of the noise's variance, by the documents of a group
 ALPHA = 0.05
 LOST = 5.0  # points of accuracy
 MARGIN, SPREAD = 1.0, 1.5  # mean and standard deviation over documents
-QUICK = SweepSettings(resamples=2)  # intervals are not looked at
+QUICK = StatisticsSettings(resamples=2)  # intervals are not looked at
 
 
 def documents_of_sizes(sizes: Sequence[int]) -> list[Document]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from pragworld_tasks.layers.comparison import LayerComparison
     from pragworld_tasks.layers.comparison import compare_reports as compare
-    from pragworld_tasks.layers.layer_statistics import SweepSettings
+    from pragworld_tasks.layers.layer_statistics import StatisticsSettings
     from pragworld_tasks.layers.patching_report import (
         PatchingReport,
         patching_figure,
@@ -39,7 +39,7 @@ __all__ = [
     "LayerComparison",
     "LayerReport",
     "PatchingReport",
-    "SweepSettings",
+    "StatisticsSettings",
     "Target",
     "TokenReport",
     "ablate",

@@ -18,9 +18,9 @@ from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, json_object, write_json
 from pragworld_tasks.layers.ablation_report import read_layers
-from pragworld_tasks.layers.files import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.layer_statistics import By
 from pragworld_tasks.layers.patching_report import read_patching
+from pragworld_tasks.layers.report import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     Intervention,

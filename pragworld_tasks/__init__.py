@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.answers import read_answer
     from pragworld_tasks.evaluation.comparison import compare_scores as compare
-    from pragworld_tasks.evaluation.items import analyze_items
+    from pragworld_tasks.evaluation.item_analysis import analyze_items
     from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import score

@@ -103,6 +103,11 @@ def format_interval(interval: tuple[float, float], digits: str = ".2f") -> str:
     return " to ".join(format_number(end, digits) for end in interval)
 
 
+def format_p(p: float) -> str:
+    """Return a p value with four digits, or a dash for NaN."""
+    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
 def null_if_nan(value: float) -> float | None:
     """Return a number for JSON, which has no NaN: None (null) in its place."""
     return None if math.isnan(value) else value
@@ -218,7 +223,7 @@ _MARKS = re.compile(
 
 
 def strip_reasoning(response: str) -> str:
-    """Return a response without its reasoning: all that both readers of answers look at.
+    """Return a response without its reasoning: all that readers of answers and quantities look at.
 
     Blocks of reasoning are removed wherever they stand. Where a block ends that was never opened,
     its opening stood in the prompt, and everything before its end is reasoning. A block that never

@@ -9,10 +9,10 @@ from pragworld_interp.run.inputs import build_report, data_identity
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport
-from pragworld_tasks.layers.layer_statistics import SweepSettings
+from pragworld_tasks.layers.layer_statistics import StatisticsSettings
 from pragworld_tasks.layers.settings import Intervention, ModelIdentity
 
-QUICK = SweepSettings(resamples=60)
+QUICK = StatisticsSettings(resamples=60)
 
 
 def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0) -> list[Document]:
@@ -51,7 +51,7 @@ def make_report(
     yes: Floats,
     name: str = "org/model",
     adapter: str | None = None,
-    settings: SweepSettings = QUICK,
+    settings: StatisticsSettings = QUICK,
     intervention: Intervention | None = None,
 ) -> LayerReport:
     model = ModelIdentity(

@@ -12,8 +12,8 @@ from pragworld_interp.prompts.examples import Example, fingerprint
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
-from pragworld_tasks.layers.files import DIGITS
-from pragworld_tasks.layers.layer_statistics import DocumentResult, SweepSettings
+from pragworld_tasks.layers.layer_statistics import DocumentResult, StatisticsSettings
+from pragworld_tasks.layers.report import DIGITS
 from pragworld_tasks.layers.settings import (
     DataIdentity,
     Intervention,
@@ -152,7 +152,7 @@ def build_report(
     data: DataIdentity,
     intervention: Intervention,
     targets: Sequence[Target] | None = None,
-    settings: SweepSettings | None = None,
+    settings: StatisticsSettings | None = None,
 ) -> LayerReport:
     """Return the report of probabilities, which it rounds to `DIGITS`, as its file has them.
 
@@ -185,5 +185,5 @@ def build_report(
     )
     chosen = every_layer(model.layers) if targets is None else tuple(targets)
     return LayerReport(
-        model, data, intervention, chosen, tuple(results), settings or SweepSettings()
+        model, data, intervention, chosen, tuple(results), settings or StatisticsSettings()
     )

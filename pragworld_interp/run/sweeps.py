@@ -37,8 +37,8 @@ from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
-from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
+from pragworld_tasks.layers.report import DIGITS
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     DataIdentity,

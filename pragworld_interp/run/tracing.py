@@ -14,7 +14,7 @@ from torch import Tensor
 from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
 from pragworld_interp.prompts.pairs import PatchingPair
 from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
-from pragworld_tasks.layers.files import DIGITS
+from pragworld_tasks.layers.report import DIGITS
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken, TokenReport
 

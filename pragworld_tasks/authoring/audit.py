@@ -14,8 +14,8 @@ from pragworld_tasks.authoring.labels import (
     failed_votes_text,
     vote_label,
 )
+from pragworld_tasks.authoring.records import Dropped
 from pragworld_tasks.authoring.shortcuts import LEAST_LABELLED, ShortcutCheck, check_shortcuts
-from pragworld_tasks.authoring.stages import Dropped
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.text import markdown_table

@@ -79,7 +79,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring import results
     from pragworld_tasks.authoring.labels import read_decisions
     from pragworld_tasks.authoring.pipeline import author_documents, count_groups, poll_documents
-    from pragworld_tasks.authoring.stages import AuthoringSettings, read_prompts
+    from pragworld_tasks.authoring.records import AuthoringSettings, read_prompts
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
     from pragworld_tasks.data.document_files import read_documents

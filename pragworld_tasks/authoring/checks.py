@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pragworld_tasks.authoring.stages import (
+from pragworld_tasks.authoring.records import (
     AuthoringRecord,
     EntityLists,
     Objection,

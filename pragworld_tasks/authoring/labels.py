@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError, field_validator
 
 from pragworld_tasks.authoring.checks import find_quote_problem
-from pragworld_tasks.authoring.stages import (
+from pragworld_tasks.authoring.records import (
     NO_REPLY,
     Asker,
     AuthoringRecord,

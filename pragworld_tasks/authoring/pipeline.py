@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
 from pragworld_tasks.authoring.labels import label_documents, poll, settled_documents
-from pragworld_tasks.authoring.stages import (
+from pragworld_tasks.authoring.records import (
     Asker,
     AuthoredConversation,
     AuthoringSettings,

@@ -7,7 +7,7 @@ answers are balanced.
 import re
 
 from pragworld_tasks.authoring.checks import speakers_of
-from pragworld_tasks.authoring.stages import AuthoredConversation, Triplet
+from pragworld_tasks.authoring.records import AuthoredConversation, Triplet
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import number_forms, number_words, read_number

@@ -11,13 +11,13 @@ from pragworld_tasks.authoring.labels import (
     settled_documents,
 )
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
-from pragworld_tasks.authoring.review import review_page
-from pragworld_tasks.authoring.stages import (
+from pragworld_tasks.authoring.records import (
     Dropped,
     VotedDocument,
     read_records,
     write_records,
 )
+from pragworld_tasks.authoring.review import review_page
 from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import locate, read_split

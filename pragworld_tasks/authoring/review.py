@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pragworld_tasks.authoring.labels import Label, LabelledDocument, proposal
-from pragworld_tasks.authoring.stages import VotedDocument
+from pragworld_tasks.authoring.records import VotedDocument
 from pragworld_tasks.text import diff_lines
 from pragworld_tasks.web.environment import page_environment, style_of
 

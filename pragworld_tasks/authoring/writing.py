@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pragworld_tasks.authoring import checks
 from pragworld_tasks.authoring.checks import speakers_of
 from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
-from pragworld_tasks.authoring.stages import (
+from pragworld_tasks.authoring.records import (
     Asker,
     AuthoredConversation,
     AuthoringRecord,

@@ -71,7 +71,7 @@ def add_score(commands: Commands) -> None:
 
 def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
-    from pragworld_tasks.evaluation.items import analyze_items, items_csv
+    from pragworld_tasks.evaluation.item_analysis import analyze_items, items_csv
     from pragworld_tasks.evaluation.runs import common_split, find_runs
 
     inputs = [name.partition(":")[2] or name for name in (*options.runs, options.against) if name]

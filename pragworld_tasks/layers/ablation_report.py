@@ -21,7 +21,6 @@ from pydantic import Field
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers import figures
-from pragworld_tasks.layers.files import LAYERS, Report, by_title, check_same_sweep
 from pragworld_tasks.layers.layer_statistics import (
     FEWEST_GROUPS,
     By,
@@ -29,9 +28,10 @@ from pragworld_tasks.layers.layer_statistics import (
     LayerResult,
     PlainRun,
     Role,
-    SweepSettings,
+    StatisticsSettings,
     compute_statistics,
 )
+from pragworld_tasks.layers.report import LAYERS, Report, by_title, check_same_sweep
 from pragworld_tasks.layers.settings import (
     DataIdentity,
     Intervention,
@@ -43,6 +43,7 @@ from pragworld_tasks.layers.settings import (
 from pragworld_tasks.text import (
     format_interval,
     format_number,
+    format_p,
     format_percent,
     format_points,
     format_size,
@@ -79,7 +80,7 @@ class LayerReport(Report):
     intervention: Intervention
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
     documents: Annotated[tuple[DocumentResult, ...], Field(min_length=1)]
-    settings: SweepSettings = field(default_factory=SweepSettings)
+    settings: StatisticsSettings = field(default_factory=StatisticsSettings)
 
     @property
     def sweep(self) -> dict[str, object]:
@@ -175,11 +176,6 @@ read_layers = LayerReport.read
 # Tables -------------------------------------------------------------------------------------------
 
 
-def p_text(p: float) -> str:
-    """Return a p value with four digits, or a dash for NaN."""
-    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
-
-
 def _layer_table(report: LayerReport) -> str:
     robust = report.plain.robust_accuracy
     headers = ["layer", "%", "points", f"{report.settings.level:.0%} interval"]
@@ -191,7 +187,7 @@ def _layer_table(report: LayerReport) -> str:
         row += [format_points(difference.points), format_interval(difference.interval)]
         row += [format_points(groups.difference.points)] if groups else []
         star = "*" if layer.log_odds_holm <= report.settings.alpha else ""
-        row += [p_text(layer.holm), format_number(layer.log_odds, "+.3f") + star, layer.evidence]
+        row += [format_p(layer.holm), format_number(layer.log_odds, "+.3f") + star, layer.evidence]
         rows.append(row)
     plain = f"accuracy {report.plain.accuracy.percent:.2f}"
     if robust:

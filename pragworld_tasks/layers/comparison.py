@@ -23,11 +23,11 @@ from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.statistics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.layers.ablation_report import LayerReport, p_text
-from pragworld_tasks.layers.files import check_same_sweep
+from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import By, holm
+from pragworld_tasks.layers.report import check_same_sweep
 from pragworld_tasks.layers.settings import Intervention, check_choice
-from pragworld_tasks.text import format_number, markdown_table
+from pragworld_tasks.text import format_number, format_p, markdown_table
 
 _SCHEMA, _SCHEMA_VERSION = "pragworld-layer-comparison", 3
 _TIE = 1e-9  # closer values are equal
@@ -93,14 +93,14 @@ class LayerComparison:
             row = [f"{pair.first} and {pair.second}"]
             for similarity in (pair.correlation, pair.useful, pair.harmful):
                 star = "*" if similarity.holm <= _SMALL else ""
-                row += [format_number(similarity.value), p_text(similarity.p) + star]
+                row += [format_number(similarity.value), format_p(similarity.p) + star]
             rows.append(row)
         title = (
             f"{self.intervention.name}, layers by {self.by}: Spearman correlation of effects, "
             "Jaccard overlap of sets; p by circular shifts of layers"
         )
         headers = ["models", "correlation", "p", "useful", "p", "harmful", "p"]
-        least = p_text(1 / min(self.layers.values()))
+        least = format_p(1 / min(self.layers.values()))
         return (
             f"{markdown_table(title, headers, rows)}\n"
             f"*: at most {_SMALL} when all p of the table are corrected by Holm's method\n"

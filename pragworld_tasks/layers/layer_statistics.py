@@ -32,7 +32,7 @@ from pragworld_tasks.evaluation.statistics import (
     sign_flip_test,
     tally,
 )
-from pragworld_tasks.layers.files import DIGITS, Probability
+from pragworld_tasks.layers.report import DIGITS, Probability
 from pragworld_tasks.layers.settings import Target
 
 Role = Literal["useful", "harmful", "neutral"]
@@ -46,7 +46,7 @@ _EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 
 
 @dataclass(frozen=True)
-class SweepSettings:
+class StatisticsSettings:
     """Settings of the statistics.
 
     Attributes:
@@ -123,7 +123,7 @@ class LayerResult:
             `statistics.sign_flip_test`.
         holm: That p, corrected over layers by the method of Holm.
         sign: Useful where A_l < A_0, harmful where A_l > A_0.
-        evidence: The sign if `holm` is at most `SweepSettings.alpha`, else neutral.
+        evidence: The sign if `holm` is at most `StatisticsSettings.alpha`, else neutral.
         log_odds: The mean change in the log-odds over documents, in natural logarithms.
         log_odds_holm: The p of a test that it is 0, corrected over layers; see
             `clustered_mean`. NaN for fewer than two groups.
@@ -145,7 +145,7 @@ def compute_statistics(
     documents: Sequence[DocumentResult],
     targets: Sequence[Target],
     split: Split,
-    settings: SweepSettings,
+    settings: StatisticsSettings,
 ) -> tuple[PlainRun, tuple[LayerResult, ...]]:
     """Return what the probabilities of documents say about the plain run and about each target."""
     group = np.array([document.group for document in documents])
@@ -254,7 +254,9 @@ def _classes(documents: Sequence[DocumentResult], group: Ints) -> dict[str, Bool
     }
 
 
-def _compare_runs(runs: Sequence[Tally], settings: SweepSettings) -> tuple[Share, list[Outcome]]:
+def _compare_runs(
+    runs: Sequence[Tally], settings: StatisticsSettings
+) -> tuple[Share, list[Outcome]]:
     """Return a metric in the plain run, the first, and with each target ablated.
 
     All metrics have the same bootstrap draws. With a single group they have no intervals.

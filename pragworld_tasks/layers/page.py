@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.figures import PatchedProbability
-from pragworld_tasks.layers.files import PATCHING, by_title, schema_of
 from pragworld_tasks.layers.layer_statistics import LayerResult, Outcome, Role
 from pragworld_tasks.layers.patching_report import PatchingReport, read_patching
+from pragworld_tasks.layers.report import PATCHING, by_title, schema_of
 from pragworld_tasks.text import format_interval, format_percent, format_points
 
 # Steps of the color scale in points. They grow, so that one layer that everything depends on does

@@ -16,7 +16,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.layers import figures
 from pragworld_tasks.layers.figures import PatchedProbability
-from pragworld_tasks.layers.files import PATCHING, Probability, Report, by_title, check_same_sweep
+from pragworld_tasks.layers.report import PATCHING, Probability, Report, by_title, check_same_sweep
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.text import format_interval, format_number, markdown_table
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from pragworld_tasks.figures import figure_file
-from pragworld_tasks.layers.files import TOKENS, Probability, Report
+from pragworld_tasks.layers.report import TOKENS, Probability, Report
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
 from pragworld_tasks.text import markdown_table
 

@@ -12,7 +12,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
-from pragworld_tasks.evaluation.items import Item, analyze_items
+from pragworld_tasks.evaluation.item_analysis import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.runs import common_split, find_runs

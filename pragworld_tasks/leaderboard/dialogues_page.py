@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.label_readings import LabelReadings, readings_of
-from pragworld_tasks.evaluation.items import Item
+from pragworld_tasks.evaluation.item_analysis import Item
 from pragworld_tasks.leaderboard.boards import Board, BoardRun
 from pragworld_tasks.text import Piece, diff_lines
 

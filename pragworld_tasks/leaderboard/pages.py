@@ -15,7 +15,6 @@ from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
-from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import ranges
 from pragworld_tasks.leaderboard.boards import RELEASED, SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
@@ -25,6 +24,7 @@ from pragworld_tasks.text import (
     format_count,
     format_interval,
     format_number,
+    format_p,
     format_percent,
     format_points,
     null_if_nan,
@@ -96,7 +96,7 @@ def _environment() -> Environment:
         "points": format_points,
         "counted": format_count,
         "number": format_number,
-        "p": p_text,
+        "p": format_p,
         "share": share_text,
         "ranges": ranges,
         "command": lm_eval_command,

@@ -22,7 +22,7 @@ from typing import Any
 
 from servers import Body, ChatServer
 
-from pragworld_tasks.authoring.stages import read_prompts
+from pragworld_tasks.authoring.records import read_prompts
 
 KINDS = ("agents", "objects", "locations")
 NAMES = (

@@ -17,7 +17,7 @@ from json_lines import read_lines, write_lines
 import pragworld_tasks
 from pragworld_tasks.authoring import results
 from pragworld_tasks.authoring.labels import Decision
-from pragworld_tasks.authoring.stages import Kind, write_records
+from pragworld_tasks.authoring.records import Kind, write_records
 from pragworld_tasks.cli import main
 
 CONCURRENCY = 8

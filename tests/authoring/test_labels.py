@@ -19,8 +19,8 @@ from pragworld_tasks.authoring.audit import audit_report
 from pragworld_tasks.authoring.checks import find_quote_problem
 from pragworld_tasks.authoring.labels import LabelledDocument, settled_documents, votes_needed
 from pragworld_tasks.authoring.pipeline import unvoted
+from pragworld_tasks.authoring.records import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.authoring.shortcuts import check_shortcuts
-from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split

@@ -10,8 +10,8 @@ from browser_pages import HOSTILE, HOSTILE_NAME, accessibility_problems, fits, w
 
 from pragworld_tasks.authoring.labels import Decision, DecisionFile, read_decisions
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
+from pragworld_tasks.authoring.records import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.authoring.results import write_results, write_votes
-from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents
 

@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from pragworld_tasks.authoring import checks, stages, writing
+from pragworld_tasks.authoring import checks, records, writing
 from pragworld_tasks.authoring.checks import LineEdit, find_question_problem
 from pragworld_tasks.authoring.labels import poll
 from pragworld_tasks.authoring.question_templates import template_question
-from pragworld_tasks.authoring.stages import Asker, AuthoredConversation, EntityLists, VotedDocument
+from pragworld_tasks.authoring.records import (
+    Asker,
+    AuthoredConversation,
+    EntityLists,
+    VotedDocument,
+)
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -40,8 +45,8 @@ def asker(reply: Reply, **settings: Any) -> tuple[Asker, list[Request]]:
 
     connection = cast(Connection, SimpleNamespace(ask_structured=ask_structured))
     endpoint = Endpoint("http://localhost/v1", "writer")
-    settings = {"endpoint": endpoint, "panel": (), "prompts": stages.read_prompts(), **settings}
-    return Asker(connection, stages.AuthoringSettings(**settings)), asked
+    settings = {"endpoint": endpoint, "panel": (), "prompts": records.read_prompts(), **settings}
+    return Asker(connection, records.AuthoringSettings(**settings)), asked
 
 
 def dropped_by(asking: Asker) -> list[str]:
@@ -54,13 +59,13 @@ def conversation(context: str, **lists: tuple[str, ...]) -> AuthoredConversation
     listed: Any = {kind: lists.get(kind, ()) for kind in ENTITY_KINDS}
     entities = Entities(**listed, **{f"focus_{kind}": listed[kind][:2] for kind in listed})
     first, second = (
-        stages.Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
+        records.Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
         for place in (0, 1)
     )
     return AuthoredConversation(0, "general", (first, second), entities, context)
 
 
-SEED = stages.Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
+SEED = records.Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
 HOUSE = Entities(
     agents=("Noah", "Mia", "Owen"),
     objects=("plums", "pears"),

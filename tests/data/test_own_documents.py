@@ -19,7 +19,7 @@ from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.items import items_csv
+from pragworld_tasks.evaluation.item_analysis import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.data import load_own_document_set

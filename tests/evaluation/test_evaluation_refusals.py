@@ -17,7 +17,7 @@ from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.items import analyze_items
+from pragworld_tasks.evaluation.item_analysis import analyze_items
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score

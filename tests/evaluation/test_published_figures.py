@@ -13,7 +13,7 @@ from places import ROOT, SAMPLES
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.evaluation.items import analyze_items
+from pragworld_tasks.evaluation.item_analysis import analyze_items
 from pragworld_tasks.evaluation.published import published_answers, published_models
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score

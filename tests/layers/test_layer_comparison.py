@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import jaccard_score
 
 from pragworld_tasks.evaluation.statistics import Floats
-from pragworld_tasks.layers.ablation_report import LayerReport, p_text
+from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.comparison import (
     LayerComparison,
     compare_reports,
@@ -21,7 +21,7 @@ from pragworld_tasks.layers.comparison import (
 )
 from pragworld_tasks.layers.layer_statistics import holm
 from pragworld_tasks.layers.settings import Target, every_layer
-from pragworld_tasks.text import format_number
+from pragworld_tasks.text import format_number, format_p
 
 BASE = random_report(1)
 
@@ -137,7 +137,7 @@ def test_json_and_text_say_the_same() -> None:
         assert json.dumps(dataclasses.asdict(pair)).replace("NaN", "null") == json.dumps(written)
         cells = [f"{pair.first} and {pair.second}"]
         for found in (pair.correlation, pair.useful, pair.harmful):
-            cells += [format_number(found.value), p_text(found.p) + "*" * (found.holm <= 0.05)]
+            cells += [format_number(found.value), format_p(found.p) + "*" * (found.holm <= 0.05)]
         assert f"| {' | '.join(cells)} |" in re.sub(" +", " ", text)
     same = np.random.default_rng(0).normal(size=80)
     assert " 0.0125* |" in compare_effects(same, same).to_text()

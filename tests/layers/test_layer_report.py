@@ -26,19 +26,19 @@ from pragworld_tasks.evaluation.statistics import (
 )
 from pragworld_tasks.layers import layer_statistics
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, read_layers
-from pragworld_tasks.layers.files import by_title
 from pragworld_tasks.layers.layer_statistics import (
     DocumentResult,
     Outcome,
-    SweepSettings,
+    StatisticsSettings,
     clustered_mean,
     holm,
     simultaneous_intervals,
 )
+from pragworld_tasks.layers.report import by_title
 from pragworld_tasks.layers.settings import Intervention
 
 Sweep = tuple[list[Document], Floats]
-FEW = SweepSettings(resamples=2)  # intervals are not looked at
+FEW = StatisticsSettings(resamples=2)  # intervals are not looked at
 
 
 @st.composite
@@ -102,7 +102,7 @@ def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
 def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
     documents = make_documents([3, 6, 2, 4, 5] * 8)
     yes = np.random.default_rng(1).random((len(documents), 3))
-    report = make_report(documents, yes, settings=SweepSettings(resamples=500, seed=4))
+    report = make_report(documents, yes, settings=StatisticsSettings(resamples=500, seed=4))
     group = [document.group for document in documents]
     right = (yes > 0.5) == np.array([[document.answer == "yes"] for document in documents])
     everything, flips = np.ones(len(group)), [document.effect == "flip" for document in documents]

@@ -28,14 +28,13 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.layers.ablation_report import p_text
-from pragworld_tasks.layers.files import by_title
+from pragworld_tasks.layers.report import by_title
 from pragworld_tasks.leaderboard.board_command import write_site
 from pragworld_tasks.leaderboard.boards import Board, load_runs, make_boards
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.pages import published_rows, render_site
 from pragworld_tasks.leaderboard.run_page import calibrate, lm_eval_command
-from pragworld_tasks.text import format_interval, format_percent, format_points
+from pragworld_tasks.text import format_interval, format_p, format_percent, format_points
 
 
 def _page(path: Path) -> Any:
@@ -163,7 +162,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
                 format_points(accuracy.difference.points),
                 format_interval(accuracy.difference.interval),
                 format_points(robust.difference.points),
-                *(p_text(layer.holm), layer.sign, layer.evidence),
+                *(format_p(layer.holm), layer.sign, layer.evidence),
             ]
     clear = layer_reports()[0]
     selected = [clear.selected(role, "evidence") for role in ("useful", "harmful")]

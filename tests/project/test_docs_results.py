@@ -19,7 +19,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.items import Item, analyze_items
+from pragworld_tasks.evaluation.item_analysis import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import YES
 from pragworld_tasks.evaluation.published import (
     published_answers,

@@ -1,4 +1,4 @@
-"""The records that the stages of authoring hand on, and the prompts that they send.
+"""Records, prompts and settings that the stages of authoring share, and how they ask models.
 
 The paper's pipeline (arXiv 2511.13021, appendix A) goes from seed conversations to entities,
 conversations, altered variants, questions and labels.

@@ -1,4 +1,4 @@
-"""Files of sweeps: what was observed. Whatever follows from it is computed when a file is read."""
+"""What all reports of sweeps share: their files, which hold what was observed, and a text."""
 
 import json
 import re
