@@ -121,12 +121,6 @@ def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
         assert other.patched[-1] == pytest.approx(other.original_run, abs=1e-2)
 
 
-def test_a_span_may_count_from_the_end(run: Run) -> None:
-    spans = [read_patching(run("patch", "--positions", span)) for span in ("-1:", "last")]
-    assert [report.positions for report in spans] == ["-1:", "last"]
-    assert spans[0].pairs == spans[1].pairs  # all prompts end in one token
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 import pragworld_tasks as pt
 from pragworld_interp import EXAMPLES, ablate, patch, read_layers, trace
 from pragworld_interp.cli import main
+from pragworld_interp.engine import ablation, one_pass
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.lm_eval_models import AblatedLM
 from pragworld_interp.prompts.labels import label_tokens
@@ -139,6 +141,16 @@ def not_finite() -> Any:
     return model
 
 
+def overflow_with_layer_2_ablated() -> None:
+    def overflow(*arguments: Any) -> torch.Tensor:
+        logits = ablation.ablated_logits(*arguments).clone()
+        logits[1 + 2, 1] = torch.inf
+        return logits
+
+    with mock.patch.object(one_pass, "ablated_logits", overflow):
+        swept()
+
+
 def with_virtual_tokens() -> Any:
     config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
     return get_peft_model(copy.deepcopy(tiny()[0]), config)
@@ -197,6 +209,7 @@ def one_word() -> Any:
         (lambda: swept(model=tiny()[0].model), "Qwen3Model: not a causal language model in memory; load it with Auto"),
         (lambda: swept(model=encoder_decoder()), "t5: the model has an encoder, but layers are swept in decoders only$"),
         (lambda: swept(model=with_virtual_tokens()), "adapter default: it adds tokens before the prompt; only adapte"),
+        (overflow_with_layer_2_ablated, "split generated, row 1: the logits of the labels are not finite with layer 2"),
         (lambda: swept(model=not_finite()), ".* not finite in torch.float32; check its weights$"),
     ],
 )  # fmt: skip

@@ -1,6 +1,5 @@
 """Sweeps that are interrupted, short of memory or shared by processes give the same results."""
 
-import json
 import shutil
 import signal
 import time
@@ -16,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from pragworld_interp.cli import main
-from pragworld_interp.engine import ablation, one_pass
+from pragworld_interp.engine import one_pass
 from pragworld_interp.run.observations import SweepPlan, observe, recorded
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -91,22 +90,38 @@ def test_two_processes_give_the_same_file_as_one(
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that interrupts a sweep of a model after its first unit."""
 
-    def run(model: Path, *options: str) -> list[str]:
+    def run(command: str, model: Path, *options: str) -> list[str]:
         data = ("--split", "generated", "--metadata", '{"groups": 3}', "--batch-tokens", "1")
-        out = tmp_path / "out" / "layers.json"
-        command = ["ablate", "--model", str(model), *data, *options, "--out", str(out)]
-        once = mock.Mock(
-            wraps=ablation.ablated_logits, side_effect=[mock.DEFAULT, KeyboardInterrupt]
-        )
+        out = tmp_path / "out" / "results"
+        words = [command, "--model", str(model), *data, "--out", str(out)]
         with monkeypatch.context() as patched:
-            patched.setattr(one_pass, "ablated_logits", once)
+            for name in ("ablated_logits", "patched_logits"):
+                wraps = getattr(one_pass, name)
+                once = mock.Mock(wraps=wraps, side_effect=[mock.DEFAULT, KeyboardInterrupt])
+                patched.setattr(one_pass, name, once)
             with pytest.raises(SystemExit, match="130"):
-                main(command)
-        journal = out.parent / ".layers.json.journal-0"
+                main([*words, *options])
+        journal = out.parent / ".results.journal-0"
         assert journal.read_bytes().count(b"\n") > 1
-        return command
+        return words
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("command", "first", "second", "named"),
+    [
+        ("ablate", "--layers=0", "--layers=1", "targets"),
+        ("ablate", "--positions=all", "--positions=last", "intervention"),
+        ("patch", "--positions=all", "--positions=last", "positions"),
+    ],
+)
+def test_a_run_does_not_resume_with_other_settings(
+    command: str, first: str, second: str, named: str, interrupted: Any
+) -> None:
+    words = interrupted(command, tiny_folder(), first)
+    with refused(rf"journal-0: written with {named}"):
+        main([*words, second])
 
 
 @pytest.mark.parametrize(
@@ -119,14 +134,14 @@ def test_a_run_does_not_resume_with_other_files_of_the_model(
     model = tmp_path / "model"
     shutil.copytree(tiny_folder(), model)
     (model / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n")
-    command = interrupted(model, "--chat-template")
+    command = interrupted("ablate", model, "--chat-template")
     (model / "layers.json").write_text("{}")  # what another sweep wrote is no part of the model
     file = model / name
     content = file.read_bytes()
     # As many bytes of weights, for which the time tells.
     file.write_bytes(content[:-4] + bytes(4) if kind == "weights" else content + b"\n")
     with refused(rf"written with {kind}\.{file} \["):
-        main(command)
+        main([*command, "--chat-template"])
 
 
 def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
@@ -138,7 +153,7 @@ def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
     get_peft_model(network, LoraConfig(target_modules=["q_proj"])).save_pretrained(adapter)
     for file in tiny_folder().glob("tokenizer*"):
         shutil.copy(file, adapter)
-    command = interrupted(adapter)
+    command = interrupted("ablate", adapter)
     weights = base / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
     with refused(rf"written with weights\.{weights} \["):
@@ -213,15 +228,3 @@ def test_a_lack_of_memory_is_named_and_no_other_error_taken_for_it(
 
     with pytest.raises(kind, match=message):
         list(observe(planned([[7]], work)))
-
-
-def test_results_are_those_of_the_documents_whatever_the_units(
-    whole: dict[str, bytes], tmp_path: Path
-) -> None:
-    """Another budget gives other batches and the same predictions."""
-    out = tmp_path / "layers.json"
-    main([*ABLATE[:-1], "5000", "--out", str(out)])
-    first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())
-    for one, other in zip(first["documents"], second["documents"], strict=True):
-        assert one["row"] == other["row"]
-        assert one["gold"] == pytest.approx(other["gold"], abs=1e-5)

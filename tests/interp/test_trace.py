@@ -11,7 +11,6 @@ import torch
 import pragworld_tasks as pt
 from pragworld_interp import TokenReport, read_patched_tokens, trace
 from pragworld_interp.cli import main
-from pragworld_interp.engine import one_pass, patching
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.prompts.examples import Example
 from pragworld_interp.run.inputs import select_pair
@@ -95,14 +94,17 @@ def test_tokens_and_parts_agree_with_plain_hooks(
 
 
 def test_parts_divide_the_prompt(report: TokenReport, loaded: tuple[Any, Any]) -> None:
-    original, _ = select_pair(DOCUMENTS, ROW)
+    original, altered = select_pair(DOCUMENTS, ROW)
     decode = loaded[1].decode
-    ids = loaded[1](label_prompt(original))["input_ids"]
+    ids, altered_ids = (loaded[1](label_prompt(each))["input_ids"] for each in (original, altered))
+    assert report.tokens[-1].source == len(altered_ids) - 1
     assert [token.text for token in report.tokens] == [decode([token]) for token in ids]
     assert [token.part == "last" for token in report.tokens].index(True) == len(ids) - 1
     question = [ids[n] for n, token in enumerate(report.tokens) if token.part == "question"]
     assert set(decode(question).split()) <= set(original.question.split())
     for token in report.tokens:
+        if token.source is not None:
+            assert token.source_text == decode([altered_ids[token.source]])
         if token.part == "utterance":
             assert token.text == token.source_text
 
@@ -144,21 +146,6 @@ def test_all_ways_to_run_agree(
     expected = trace_layers(inputs)
     monkeypatch.setattr(Sweep, "_takes_trees", lambda *_: trees)
     assert_same(trace_layers(dataclasses.replace(inputs, **changes)), expected)
-
-
-def test_fewer_positions_run_together_when_memory_is_short(
-    inputs: Sweep, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = trace_layers(inputs)
-    patched_logits = patching.patched_logits
-
-    def scarce(decoder: Any, groups: Any, pairs: Any, *rest: Any) -> Any:
-        if len(pairs[0]) > 3:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return patched_logits(decoder, groups, pairs, *rest)
-
-    monkeypatch.setattr(one_pass, "patched_logits", scarce)
-    assert_same(trace_layers(inputs), expected)
 
 
 def test_prompts_of_ones_own_are_traced(loaded: tuple[Any, Any]) -> None:
