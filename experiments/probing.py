@@ -25,7 +25,7 @@ from pragworld_interp.engine.packing import Batch, pad_prompts, token_batches
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import tokenize_prompts
 from pragworld_interp.run.loading import Model, load_decoder
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import GENERATED, Document
 from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import write_json
 from pragworld_tasks.text import (
@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = json.dumps({"groups": options.groups})
     training, test = (
-        load_document_set("generated", settings, split, options.held_out_alteration).documents
+        load_document_set(GENERATED, settings, split, options.held_out_alteration).documents
         for split in ("validation", "test")
     )
     names = ("adapter", "dtype", "chat_template")

@@ -8,9 +8,14 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, first_problem
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_Record = TypeVar("_Record", bound="BaseModel")
 
 
 class Where(NamedTuple):
@@ -27,6 +32,15 @@ class Where(NamedTuple):
         """Raise the `InputError` that names this place and the reason."""
         line = "" if self.line is None else f" (line {self.line})"
         raise InputError(f"{self.path}, row {self.row}{line}: {reason}")
+
+    def validate(self, kind: type[_Record], content: Any) -> _Record:
+        """Return what pydantic reads at this place, or refuse it with the first problem."""
+        from pydantic import ValidationError
+
+        try:
+            return kind.model_validate(content)
+        except ValidationError as error:
+            self.refuse(first_problem(error))
 
 
 # Reading ------------------------------------------------------------------------------------------

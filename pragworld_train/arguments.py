@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pragworld_tasks.data.splits import GENERATED, SPLIT_NAMES
+from pragworld_tasks.data.documents import GENERATED
+from pragworld_tasks.data.splits import SPLIT_NAMES
 from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 from datasets import Dataset
 
 from pragworld_tasks.data.document_files import read_documents
-from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.documents import ALTERATIONS, GENERATED, OWN, Document
 from pragworld_tasks.data.prompts import label_completion, label_prompt
-from pragworld_tasks.data.splits import GENERATED, OWN, named_documents
+from pragworld_tasks.data.splits import named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object
 

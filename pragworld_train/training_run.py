@@ -16,7 +16,7 @@ from trl import get_peft_config, get_quantization_config
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_interp.run.loading import first_line, load_config
 from pragworld_tasks.command_line import at_least
-from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.data.documents import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pragworld_interp.prompts.labels import prompt_texts, single_tokens
-from pragworld_tasks.data.documents import Document, Effect, Split, has_alterations
+from pragworld_tasks.data.documents import OWN, Document, Effect, Split, has_alterations
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
 
@@ -42,7 +42,7 @@ class Example:
     question: str = ""
     alteration: str | None = None
     effect: Effect | None = None
-    split: Split = "own"
+    split: Split = OWN
 
     @property
     def place(self) -> str:

@@ -14,11 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect
+from pragworld_tasks.data.documents import ALTERATIONS, OWN, Answer, Basis, Document, Effect
 from pragworld_tasks.data.readers import read_parquet, read_table
-from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, check_output, read_json_lines, write_whole
 from pragworld_tasks.text import line_changes
 
@@ -93,10 +93,7 @@ def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
     readers = {".csv": read_table, ".parquet": read_parquet}
     records = []
     for where, fields in readers.get(path.suffix.lower(), read_json_lines)(path):
-        try:
-            record = DocumentRecord.model_validate(fields)
-        except ValidationError as error:
-            where.refuse(first_problem(error))
+        record = where.validate(DocumentRecord, fields)
         if record.basis and (record.basis == "entailed") != (record.answer == "yes"):
             where.refuse(
                 f"basis {record.basis!r} contradicts answer {record.answer!r}; only what is "
@@ -116,7 +113,7 @@ def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> 
         row=row,
         is_original=record is original,
         effect=None if record is original else effect,
-        split="own",
+        split=OWN,
         released_group=fields["group"],
         released_is_original=record is original,
         **fields,

@@ -11,6 +11,8 @@ Effect = Literal["flip", "invariant"]
 Basis = Literal["entailed", "excluded", "undetermined"]
 ReleasedSplit = Literal["manual", "synthetic", "entity_tracking"]
 Split = Literal[ReleasedSplit, "generated", "generated_entity_tracking", "own"]
+GENERATED: Split = "generated"
+OWN: Split = "own"
 
 # How many altered documents of the manual split have each alteration.
 ALTERATION_COUNTS = {

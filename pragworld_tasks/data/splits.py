@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, get_args
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
+from pragworld_tasks.data.documents import GENERATED, OWN, Document, ReleasedSplit, Split
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 
-GENERATED: Split = "generated"
-OWN: Split = "own"
 SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 
-from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
+from pragworld_tasks.data.documents import GENERATED, Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
 from pragworld_tasks.dialogues.conversations.versions import (
@@ -133,7 +133,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
                 is_original=is_original,
                 alteration=variant.alteration,
                 effect=variant.effect,
-                split="generated",
+                split=GENERATED,
                 released_group=group.number,
                 released_is_original=is_original,
                 basis=variant.basis,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pragworld_tasks.data.documents import Answer, Document, Split, has_alterations
+from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, has_alterations
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.evaluation.statistics import Bools, Ints, Tally, robust_tally, tally
 from pragworld_tasks.files import read_package_toml
@@ -141,9 +141,9 @@ def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
 
 def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has; documents of a user's own, those that they allow."""
-    has_variants = not arrays.is_original.all() if split == "own" else has_alterations(split)
-    has_bases = split.startswith("generated")
-    if split == "own":
+    has_variants = not arrays.is_original.all() if split == OWN else has_alterations(split)
+    has_bases = split.startswith(GENERATED)
+    if split == OWN:
         has_bases = bool((arrays.entailed | arrays.excluded | arrays.undetermined).any())
     shown = (
         {"acc", "yes_acc", "no_acc", "unreadable"}

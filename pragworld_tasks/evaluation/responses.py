@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pragworld_tasks.data.documents import Answer, AskedTexts, Document, texts_digest
 from pragworld_tasks.data.prompts import split_prompt
-from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import (
     likelier_answer,
     read_answer,
@@ -24,8 +24,6 @@ from pragworld_tasks.evaluation.answers import (
 )
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.text import null_if_nan
-
-_Record = TypeVar("_Record", bound=BaseModel)
 
 _DOCUMENT = TypeAdapter(Document)
 
@@ -164,9 +162,9 @@ def read_responses(path: Path) -> Predictions:
     by_row: dict[int, _Read] = {}
     for where, content in read_json_lines(path):
         if "doc" in content or "filtered_resps" in content:
-            read = _from_sample(validated(LoggedSample, content, where), where)
+            read = _from_sample(where.validate(LoggedSample, content), where)
         else:
-            read = _from_line(validated(_AnswerLine, content, where), len(by_row))
+            read = _from_line(where.validate(_AnswerLine, content), len(by_row))
         row = read.answer.row
         if row in by_row:
             where.refuse(f"row {row} has two responses; pass the responses of one run")
@@ -221,11 +219,3 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
             where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
         answer = AnswerRecord.of_likelihoods(document.row, yes, no)
     return _Read(answer, document, sample.doc.get("documents_digest"))
-
-
-def validated(kind: type[_Record], content: Any, where: Where) -> _Record:
-    """Return what pydantic reads at a place in a file, or refuse it with the first problem."""
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        where.refuse(first_problem(error))

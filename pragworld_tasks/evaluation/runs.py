@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from pragworld_tasks.data.documents import Document, Split, documents_digest
+from pragworld_tasks.data.documents import GENERATED, Document, Split, documents_digest
 from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.data.splits import GENERATED, generator_settings, split_documents
+from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.published import (
     published_answers,

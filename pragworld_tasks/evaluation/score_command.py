@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.documents import Document, Split
-from pragworld_tasks.data.splits import OWN, named_documents
+from pragworld_tasks.data.documents import OWN, Document, Split
+from pragworld_tasks.data.splits import named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, json_object, write_json, write_whole
 

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from lm_eval.utils import warning_once
 
 from pragworld_tasks.data.breakdowns import TURNS_AGO
-from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
+from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
-from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_arrays
@@ -92,7 +91,7 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 def task_metric_names(split: Split) -> list[str]:
     """Return the metrics of a task on a split; documents of one's own may lack some of them."""
-    of_split: Split = "generated" if split == OWN else split
+    of_split: Split = GENERATED if split == OWN else split
     names = [*shown_tallies(to_arrays([], []), of_split)]
     if split == "manual":
         names += [f"{name}_published" for name in RELEASED_SCORING]

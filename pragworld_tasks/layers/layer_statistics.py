@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from pragworld_tasks.data.documents import ALTERATIONS, Effect, Split, has_alterations
+from pragworld_tasks.data.documents import ALTERATIONS, OWN, Effect, Split, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.evaluation.statistics import (
@@ -155,8 +155,7 @@ def compute_statistics(
     runs = [tally(right, everything, group) for right in correct]
     accuracy, ablated = _compare_runs(runs, settings)
     robust: tuple[Share | None, Sequence[Outcome | None]] = None, [None] * len(targets)
-    own = split == "own"
-    if len(documents) > len(np.unique(group)) if own else has_alterations(split):
+    if len(documents) > len(np.unique(group)) if split == OWN else has_alterations(split):
         robust = _compare_runs([robust_tally(right, group, group) for right in correct], settings)
     by_class = {}
     for name, covered in _classes(documents, group).items():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pragworld_tasks.data.splits import OWN
+from pragworld_tasks.data.documents import OWN
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord

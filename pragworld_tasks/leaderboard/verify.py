@@ -19,7 +19,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
     read_predictions,
-    validated,
 )
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records, to_record
 from pragworld_tasks.evaluation.runs import RECORD, loaded_model, task_and_date
@@ -106,7 +105,7 @@ def _check_samples(record: RunRecord, documents: Sequence[Document], path: Path)
     choices = task.get("doc_to_choice", [])
     around: set[tuple[str, str]] = set()
     for where, content in read_json_lines(path):
-        sample = validated(_Sample, content, where)
+        sample = where.validate(_Sample, content)
         document = logged_documents[sample.doc["row"]]
         if sample.doc != document:
             where.refuse(f"'doc' is not the document of row {document['row']} of the task")
