@@ -56,8 +56,9 @@ def load_document_set(
     split: str = "train",
     held_out_alteration: str | None = None,
     originals_only: bool = False,
+    own_file: str | Path | None = None,
 ) -> DocumentSet:
-    """Load or generate the documents of a split.
+    """Load, generate or read documents.
 
     Args:
         name: A released split, or "generated".
@@ -66,60 +67,39 @@ def load_document_set(
         held_out_alteration: An alteration to leave out. Generated splits other than train and
             validation have it in every group instead.
         originals_only: Whether to leave out all altered documents.
+        own_file: A file with a user's own documents, instead of a split.
 
     Raises:
-        InputError: There is no such split, setting or alteration, or no documents are left.
+        InputError: There is no such split, setting or alteration, the file is malformed, or no
+            documents are left.
     """
-    _check_alteration(held_out_alteration)
-    generator = json_object(settings, "dataset_config")
-    if name == GENERATED:
-        for setting, option in _OWN_OPTIONS.items():
-            if setting in generator:
-                raise InputError(f"dataset_config: {setting} has an option of its own, --{option}")
-        generator = {"groups": DEFAULT_GROUPS, **generator, "split": split}
-        generator["held_out_alteration"] = held_out_alteration
-    documents, made_with = named_documents(name, generator)
-    held_out = None if name == GENERATED else held_out_alteration  # the generator sees to it
-    return DocumentSet(_chosen(documents, name, held_out, originals_only), name, made_with)
-
-
-def load_own_document_set(
-    path: str | Path, held_out_alteration: str | None = None, originals_only: bool = False
-) -> DocumentSet:
-    """Read the documents of a user's own file.
-
-    Args:
-        path: The file.
-        held_out_alteration: An alteration to leave out.
-        originals_only: Whether to leave out all altered documents.
-
-    Raises:
-        InputError: The file is malformed, there is no such alteration, or no documents are left.
-    """
-    _check_alteration(held_out_alteration)
-    documents = _chosen(read_documents(path), str(path), held_out_alteration, originals_only)
-    return DocumentSet(documents, OWN, None)
-
-
-def _check_alteration(name: str | None) -> None:
-    if name not in (None, *ALTERATIONS):
+    if held_out_alteration not in (None, *ALTERATIONS):
         raise InputError(
-            f"alteration {name!r} does not exist; choose from {', '.join(ALTERATIONS)}"
+            f"alteration {held_out_alteration!r} does not exist; choose from "
+            f"{', '.join(ALTERATIONS)}"
         )
-
-
-def _chosen(
-    documents: Sequence[Document], name: str, held_out: str | None, originals_only: bool
-) -> list[Document]:
-    """Return the documents that are not left out; `name` is theirs, for messages."""
+    generator, left_out = json_object(settings, "dataset_config"), held_out_alteration
+    if own_file is not None:
+        documents, made_with, title = read_documents(own_file), None, str(own_file)
+    else:
+        if name == GENERATED:
+            for setting, option in _OWN_OPTIONS.items():
+                if setting in generator:
+                    raise InputError(
+                        f"dataset_config: {setting} has an option of its own, --{option}"
+                    )
+            generator = {"groups": DEFAULT_GROUPS, **generator, "split": split}
+            generator["held_out_alteration"], left_out = held_out_alteration, None
+        documents, made_with = named_documents(name, generator)
+        title = name
     chosen = [
         document
         for document in documents
-        if document.is_original or not (originals_only or document.alteration == held_out)
+        if document.is_original or not (originals_only or document.alteration == left_out)
     ]
     if not chosen:
-        raise InputError(f"{name}: no documents are left to train on; leave out fewer")
-    return chosen
+        raise InputError(f"{title}: no documents are left to train on; leave out fewer")
+    return DocumentSet(chosen, name if own_file is None else OWN, made_with)
 
 
 def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Dataset:

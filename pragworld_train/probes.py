@@ -14,7 +14,7 @@ from pragworld_tasks.files import write_whole
 from pragworld_train.losses import LabelProbe
 
 PROBES_FILE = "label_probes.safetensors"
-_PARAMETERS = {"inner.weight", "inner.bias", "outer.weight", "outer.bias"}
+_PARAMETERS = ("inner.weight", "inner.bias", "outer.weight", "outer.bias")
 PROBES_MODULE = "label_probes"  # their name in a model that is being trained
 
 
@@ -60,23 +60,13 @@ def load_probes(folder: str | Path) -> dict[int, LabelProbe]:
     Raises:
         InputError: The folder has no readable probes.
     """
-    weights: dict[int, dict[str, Tensor]] = {}
-    for name, weight in read_probe_weights(folder).items():
-        layer, _, parameter = name.partition(".")
-        weights.setdefault(int(layer) if layer.isdecimal() else -1, {})[parameter] = weight
-    if not weights or min(weights) < 0 or any(set(one) != _PARAMETERS for one in weights.values()):
-        raise InputError(f"{Path(folder) / PROBES_FILE}: these are not the weights of probes")
+    weights = read_probe_weights(folder)
     probes = {}
-    for number in sorted(weights):
-        inner = weights[number]["inner.weight"]
-        try:
-            hidden, width = inner.shape
-            classes = len(weights[number]["outer.bias"])
-            probes[number] = LabelProbe(width, hidden, classes).to(inner.dtype)
-            probes[number].load_state_dict(weights[number])
-        except (RuntimeError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"{Path(folder) / PROBES_FILE}: probe {number}: {reason:.120}"
-            ) from error
+    for layer in sorted({int(name.partition(".")[0]) for name in weights}):
+        names = {name: f"{layer}.{name}" for name in _PARAMETERS}
+        own = {name: weights[full] for name, full in names.items()}
+        hidden, width = own["inner.weight"].shape
+        probe = LabelProbe(width, hidden, len(own["outer.bias"])).to(own["inner.weight"].dtype)
+        probe.load_state_dict(own)
+        probes[layer] = probe
     return probes

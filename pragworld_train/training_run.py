@@ -19,7 +19,7 @@ from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
-from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
+from pragworld_train.data import DocumentSet, load_document_set, to_dataset
 from pragworld_train.evaluation import evaluate_before_and_after, load_tasks
 from pragworld_train.model_card import add_section
 from pragworld_train.run_record import RUN_FILE
@@ -146,14 +146,13 @@ def _load_data(script_args: TrainArguments) -> DocumentSet:
     for name in unused:
         if getattr(script_args, name) != getattr(TrainArguments, name):
             raise InputError(f"--{name}: has no effect on {source}; leave one of them out")
-    left_out = (script_args.held_out_alteration, script_args.originals_only)
-    if script_args.documents is not None:
-        return load_own_document_set(script_args.documents, *left_out)
     return load_document_set(
         script_args.dataset_name,
         script_args.dataset_config,
         script_args.dataset_train_split,
-        *left_out,
+        script_args.held_out_alteration,
+        script_args.originals_only,
+        own_file=script_args.documents,
     )
 
 

@@ -22,7 +22,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.item_analysis import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.tiny import tiny_folder
-from pragworld_train.data import load_own_document_set
+from pragworld_train.data import load_document_set
 
 GENERATED = {"groups": 5, "seed": 7, "split": "test"}
 WITHOUT_ALTERATIONS = {"acc", "yes_acc", "no_acc", "unreadable"}
@@ -191,10 +191,10 @@ def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_of_training(file: Path) -> None:
-    everything = load_own_document_set(file)
+    everything = load_document_set("own", own_file=file)
     assert (everything.documents, everything.name) == (read_documents(file), "own")
     for alteration in ALTERATIONS:
-        kept = load_own_document_set(file, alteration).documents
+        kept = load_document_set("own", "{}", "train", alteration, own_file=file).documents
         assert kept == [one for one in everything.documents if one.alteration != alteration]
     with pytest.raises(InputError, match=r"^own: .* no other documents"):
         everything.other_split("validation")

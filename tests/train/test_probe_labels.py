@@ -11,7 +11,6 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset
 from safetensors import safe_open
-from safetensors.torch import save_file
 from train_runs import (
     BOTH,
     EOS,
@@ -316,15 +315,6 @@ def test_the_file_of_probes_names_their_classes(tmp_path: Path, tokenizer: Any) 
 
 
 # Refusals -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("names", [["a.weight"], ["0.inner.weight"], ["0.inner.weight", "x"], []])
-def test_a_file_with_other_weights_than_those_of_probes_is_refused(
-    names: list[str], tmp_path: Path
-) -> None:
-    save_file({name: torch.zeros(2, 2) for name in names}, tmp_path / PROBES_FILE)
-    with pytest.raises(InputError, match=f"{PROBES_FILE}: these are not the weights of probes"):
-        load_probes(tmp_path)
 
 
 @pytest.mark.parametrize(

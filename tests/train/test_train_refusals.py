@@ -336,7 +336,6 @@ def test_rows_that_trl_drops_are_a_warning(
 
 
 LONG = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
-QUESTIONS = Dataset.from_list([{"question": "word9", "answer": "yes"}])
 
 
 @pytest.mark.parametrize(
