@@ -28,7 +28,7 @@ def review_page(folder: Path, documents: Sequence[LabelledDocument], report: str
     style = style_of(_PACKAGE, _TEMPLATES)
     script = (files(_PACKAGE) / _TEMPLATES / "script.js").read_text(encoding="utf-8")
     return (
-        page_environment(_PACKAGE, _TEMPLATES)
+        page_environment(_TEMPLATES, _PACKAGE)
         .get_template("review.html")
         .render(
             name=folder.resolve().name,

@@ -1,4 +1,4 @@
-"""What the page of layers shows: ablation and patching sweeps of several models, as heat maps."""
+"""What `layers.html`, a page of the board, shows: sweeps of several models, as heat maps."""
 
 from bisect import bisect_right
 from collections import defaultdict

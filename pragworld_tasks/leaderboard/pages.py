@@ -32,6 +32,7 @@ from pragworld_tasks.text import (
 from pragworld_tasks.web.environment import page_environment, style_of
 
 _TEMPLATES = "site_templates"
+_PACKAGES = ("pragworld_tasks.leaderboard", "pragworld_tasks.layers")
 _LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
 _MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
 _RELEASED_MEANING = (
@@ -88,7 +89,7 @@ def render_site(
 
 @cache
 def _environment() -> Environment:
-    environment = page_environment("pragworld_tasks.leaderboard", _TEMPLATES)
+    environment = page_environment(_TEMPLATES, *_PACKAGES)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     environment.filters |= {
         "percent": format_percent,

@@ -5,17 +5,16 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
-def page_environment(package: str, folder: str) -> Environment:
-    """Return an environment of the templates in a package's folder, and of those that all share.
+def page_environment(folder: str, *packages: str) -> Environment:
+    """Return an environment of the templates in packages' folders, and of those that all share.
 
     Args:
-        package: the dotted name of the package.
-        folder: the name of the folder in it.
+        folder: the name of the folder in each package.
+        packages: the dotted names of the packages.
     """
+    loaders = [PackageLoader(package, folder) for package in packages]
     return Environment(
-        loader=ChoiceLoader(
-            [PackageLoader(package, folder), PackageLoader(__package__, "templates")]
-        ),
+        loader=ChoiceLoader([*loaders, PackageLoader(__package__, "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
