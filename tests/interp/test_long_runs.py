@@ -21,7 +21,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 6}')
-ABLATE = ("ablate", *SETTINGS, "--replacement", "mean", "--batch-tokens", "256")
+ABLATE = ("ablate", *SETTINGS, "--replacement", "resample", "--batch-tokens", "256")
 PATCH = ("patch", *SETTINGS, "--batch-tokens", "256")
 
 
