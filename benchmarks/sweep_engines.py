@@ -21,8 +21,8 @@ from pragworld_interp.engine import agreement
 from pragworld_interp.engine.decoder import Decoder, from_model
 from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
 from pragworld_interp.engine.one_pass import OnePassEngine
+from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
 from pragworld_interp.prompts.examples import document_examples
-from pragworld_interp.prompts.pairs import PatchingPair, patching_pairs
 from pragworld_interp.prompts.tokenization import PromptGroup, group_prompts, tokenize_prompts
 from pragworld_interp.run.memory import default_budget
 from pragworld_tasks.data import sources

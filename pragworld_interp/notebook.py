@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pragworld_interp.engine.decoder import from_model, without_labels
-from pragworld_interp.prompts.examples import OwnPrompts, document_examples, read_own_prompts
+from pragworld_interp.prompts.examples import OwnPrompts, document_examples
 from pragworld_interp.run.inputs import Layers, select_pair
 from pragworld_interp.run.loading import model_identity
 from pragworld_interp.run.processes import process_state
@@ -103,7 +103,7 @@ def ablate(
     """
     drawn = int(seed) if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
-    own = read_own_prompts(prompts, labels, answers, groups)
+    own = OwnPrompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
         report = ablate_layers(sweep, intervention, layers)
@@ -160,7 +160,7 @@ def patch(
         >>> len(report.pairs)
         1
     """
-    own = read_own_prompts(prompts, labels, answers, groups)
+    own = OwnPrompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
         report = patch_layers(sweep, positions)
@@ -213,18 +213,16 @@ def trace(
         >>> [token.shown for token in report.tokens if token.part == "altered"]
         ['Bob → Mia']
     """
-    listed = list(documents or ())
+    listed, texts = list(documents or ()), list(prompts or ())
     if listed:
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
         listed = select_pair(listed, row)
-    own = read_own_prompts(prompts, labels, answers, None)
-    if own:
-        if row is not None or len(own.prompts) != 2:
-            raise InputError(
-                "prompts must be two, an original and its variant, without a row; give two of them"
-            )
-        own = replace(own, groups=[0, 0])
+    if texts and (row is not None or len(texts) != 2):
+        raise InputError(
+            "prompts must be two, an original and its variant, without a row; give two of them"
+        )
+    own = OwnPrompts(texts, labels, answers, [0] * len(texts))
     prepared = _prepared(model, tokenizer, listed, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
         return trace_layers(sweep)
@@ -235,16 +233,13 @@ def _prepared(
     model: Any,
     tokenizer: Any,
     documents: Iterable[Document] | None,
-    own: OwnPrompts | None,
+    own: OwnPrompts,
     engine: EngineName,
     chat_template: bool,
     batch_tokens: int | None,
 ) -> Iterator[Sweep]:
     """Prepare a sweep within a `with` statement, after which the model is as it was."""
     model = getattr(model, "_orig_mod", model)  # of torch.compile
-    listed = list(documents or ())
-    if bool(listed) == bool(own):
-        raise InputError("a sweep needs either documents or prompts; give one of them")
     check_choice("engine", engine, EngineName)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise InputError(
@@ -260,8 +255,11 @@ def _prepared(
         )
     modes = [(module, module.training) for module in model.modules()]
     try:
-        if own:
-            examples, tokens = own.examples(tokenizer, chat_template)
+        listed = list(documents or ())
+        examples, tokens = own.examples(tokenizer, chat_template)
+        if bool(listed) == bool(examples):
+            raise InputError("a sweep needs either documents or prompts; give one of them")
+        if examples:
             decoder = replace(without_labels(model, tokenizer), labels=tokens)
         else:
             examples = document_examples(listed)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.engine.decoder import Block
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import PatchingPair
 from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Module, Target

@@ -10,7 +10,7 @@ from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.interventions import Ablation, PatchedLogits
 from pragworld_interp.engine.packing import group_batch, work_units
 from pragworld_interp.engine.patching import patched_logits
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import PatchingPair
 from pragworld_interp.prompts.tokenization import PromptGroup
 
 

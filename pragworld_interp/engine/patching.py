@@ -24,8 +24,7 @@ from pragworld_interp.engine.packing import (
     token_batches,
 )
 from pragworld_interp.engine.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
-from pragworld_interp.prompts.alignment import Alignment, Tokens
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import Alignment, PatchingPair, Tokens
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.interventions import Ablation, PatchedLogits, ablated_module
 from pragworld_interp.engine.packing import pad_prompts
 from pragworld_interp.engine.rope import rope_of_each_row
-from pragworld_interp.prompts.alignment import Tokens
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import PatchingPair, Tokens
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target

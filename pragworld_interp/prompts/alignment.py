@@ -1,14 +1,62 @@
-"""Alignment of two prompts: which positions of the one are patched from which of the other."""
+"""Pairs of prompts: which positions of an original are patched from which of its variant."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from pragworld_interp.prompts.parts import PromptParts
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 
 Tokens = Sequence[int]
 
 # Positions of the original prompt, each with the position of the altered prompt to patch from.
 Alignment = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PatchingPair:
+    """An original and an altered variant among the prompts of a group, and what is patched."""
+
+    original: int
+    altered: int
+    alignment: Alignment
+
+
+def patching_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
+    """Return each altered variant of a group with its original; empty without an original.
+
+    Args:
+        group: The group.
+        positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
+
+    Raises:
+        InputError: A prompt has no such positions, or its tokenizer does not tell them.
+    """
+    originals = [n for n, example in enumerate(group.examples) if example.is_original]
+    if not originals:
+        return []
+    original = originals[0]
+    needed = {"altered": "all", "utterance": "dialogue"}.get(positions, positions)
+    selected = group_positions(group, needed)
+
+    def align(altered: int) -> Alignment:
+        prompts = group.prompts[original], group.prompts[altered]
+        match positions:
+            case "altered":
+                return align_altered(*prompts)
+            case "utterance":
+                return align_utterances(*prompts, group.parts[original], group.parts[altered])
+            case "last":
+                return [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
+        targets, sources = selected[original], selected[altered]
+        aligned = align_tokens(*prompts)
+        return [pair for pair in aligned if pair[0] in targets and pair[1] in sources]
+
+    return [
+        PatchingPair(original, altered, align(altered))
+        for altered, example in enumerate(group.examples)
+        if not example.is_original
+    ]
 
 
 def align_tokens(original: Tokens, altered: Tokens) -> Alignment:
@@ -48,22 +96,15 @@ def align_utterances(
         parts: The parts of the original prompt.
         altered_parts: The parts of the altered prompt.
     """
-    changes = [code for code in _matcher(original, altered).get_opcodes() if code[0] != "equal"]
-    differing = {position for _, start, stop, _, _ in changes for position in range(start, stop)}
-    others = {position for _, _, _, start, stop in changes for position in range(start, stop)}
-    targets = _holding(parts, differing)
-    sources = _holding(altered_parts, others)
-    return [
-        (target, source)
-        for target, source in align_tokens(original, altered)
-        if target in targets or source in sources
-    ]
+    aligned = align_tokens(original, altered)
+    targets = _differing_utterances(parts, {target for target, _ in aligned})
+    sources = _differing_utterances(altered_parts, {source for _, source in aligned})
+    return [pair for pair in aligned if pair[0] in targets or pair[1] in sources]
 
 
-def _holding(parts: PromptParts, positions: set[int]) -> frozenset[int]:
-    """Return the positions of the utterances that hold one of some positions."""
-    held = [utterance for utterance in parts.utterances if utterance & positions]
-    return frozenset().union(*held)
+def _differing_utterances(parts: PromptParts, aligned: set[int]) -> frozenset[int]:
+    """Return the positions of the utterances with a token that is not aligned."""
+    return frozenset().union(*(own for own in parts.utterances if own - aligned))
 
 
 def _matcher(original: Tokens, altered: Tokens) -> "SequenceMatcher[int]":

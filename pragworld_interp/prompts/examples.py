@@ -2,15 +2,15 @@
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pragworld_interp.prompts.labels import prompt_texts, single_tokens
-from pragworld_tasks.data.documents import OWN, Document, Effect, Split, has_alterations
+from pragworld_tasks.data.documents import OWN, Document, Effect, Split
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.scoring import check_documents
 
 _COLUMNS = {"yes": (0, 1), "no": (1, 0)}
 
@@ -58,17 +58,17 @@ def document_examples(documents: Sequence[Document]) -> list[Example]:
         documents: Some or all documents of one split. Variants may be without their original.
 
     Raises:
-        InputError: They are of several splits, one occurs twice, or a group has several originals.
+        InputError: They are not of one split, one occurs twice, or a group has several originals.
         KeyError: An answer is neither yes nor no.
     """
-    _check_documents(documents)
+    check_documents(documents)
     return [
         Example(
             row=document.row,
             group=document.group,
             is_original=document.is_original,
             answer=document.answer,
-            text=label_prompt({"context": document.context, "question": document.question}),
+            text=label_prompt(document),
             columns=_COLUMNS[document.answer],
             context=document.context,
             question=document.question,
@@ -78,29 +78,6 @@ def document_examples(documents: Sequence[Document]) -> list[Example]:
         )
         for document in documents
     ]
-
-
-def _check_documents(documents: Sequence[Document]) -> None:
-    """Refuse documents whose groups would not be what they seem."""
-    splits = sorted({document.split for document in documents})
-    if len(splits) > 1:
-        raise InputError(
-            f"documents of splits {' and '.join(splits)}, but groups are numbered within a split; "
-            "give those of one split"
-        )
-    place = f"split {splits[0]}"
-    (row, count), *_ = Counter(document.row for document in documents).most_common(1)
-    if count > 1:
-        raise InputError(f"{place}, row {row}: the document occurs twice; give each document once")
-    if not has_alterations(splits[0]):
-        return
-    originals = Counter(document.group for document in documents if document.is_original)
-    for group, count in originals.most_common(1):
-        if count > 1:
-            raise InputError(
-                f"{place}: group {group} has {count} originals; a group is one original and its "
-                "altered variants, so give the others groups of their own"
-            )
 
 
 def fingerprint(examples: Sequence[Example]) -> str:
@@ -120,67 +97,52 @@ def fingerprint(examples: Sequence[Example]) -> str:
 
 @dataclass(frozen=True)
 class OwnPrompts:
-    """A caller's prompts, and for each its labels, its answer and its group; see `ablate`."""
+    """A caller's prompts, with what belongs to them, as `ablate` takes them."""
 
-    prompts: list[str]
-    labels: list[list[str]]
-    answers: list[str]
-    groups: list[Hashable]
+    prompts: Iterable[str] | None
+    labels: Iterable[str] | Iterable[Iterable[str]]
+    answers: Iterable[str]
+    groups: Iterable[Hashable] | None
 
     def examples(
         self, tokenizer: Any, chat_template: bool
     ) -> tuple[list[Example], tuple[int, ...]]:
-        """Return the examples, and the tokens of all labels.
+        """Return the examples, and the tokens of all labels; none without prompts.
 
         Raises:
-            InputError: The labels of a prompt are not different tokens, or lack its answer.
+            InputError: There are not as many labels, answers or groups as prompts, or the labels of
+                a prompt are not different tokens, or lack its answer.
         """
-        texts = prompt_texts(tokenizer, self.prompts, chat_template)
+        prompts, answers = list(self.prompts or ()), list(self.answers)
+        groups = list(range(len(prompts)) if self.groups is None else self.groups)
+        labels: list[Any] = list(self.labels)
+        if labels and isinstance(labels[0], str):
+            labels = [labels] * len(prompts)
+        for name, given in (("labels", labels), ("answers", answers), ("groups", groups)):
+            if len(given) != len(prompts):
+                raise InputError(
+                    f"there are {len(prompts)} prompts, but {len(given)} {name}; give as many"
+                )
+        texts = prompt_texts(tokenizer, prompts, chat_template)
+        by_prompt = [tuple(own) for own in labels]
         tokens = [
-            _label_tokens(tokenizer, row, text, labels, answer, chat_template)
-            for row, (text, labels, answer) in enumerate(
-                zip(texts, self.labels, self.answers, strict=True)
-            )
+            _label_tokens(tokenizer, row, *own, chat_template)
+            for row, own in enumerate(zip(texts, by_prompt, answers, strict=True))
         ]
         all_tokens = sorted({token for own in tokens for token in own})
-        numbers = {group: number for number, group in enumerate(dict.fromkeys(self.groups))}
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         return [
             Example(
                 row=row,
-                group=numbers[group],
-                is_original=group not in self.groups[:row],
-                answer=answer,
+                group=numbers[groups[row]],
+                is_original=groups.index(groups[row]) == row,
+                answer=answers[row],
                 text=prompt,
-                columns=tuple(map(all_tokens.index, own)),
-                labels=tuple(labels),
+                columns=tuple(map(all_tokens.index, tokens[row])),
+                labels=by_prompt[row],
             )
-            for row, (prompt, labels, answer, group, own) in enumerate(
-                zip(self.prompts, self.labels, self.answers, self.groups, tokens, strict=True)
-            )
+            for row, prompt in enumerate(prompts)
         ], tuple(all_tokens)
-
-
-def read_own_prompts(
-    prompts: Iterable[str] | None,
-    labels: Iterable[str] | Iterable[Iterable[str]],
-    answers: Iterable[str],
-    groups: Iterable[Hashable] | None,
-) -> OwnPrompts | None:
-    """Return a caller's prompts with what belongs to them; None without any.
-
-    Raises:
-        InputError: There are not as many labels, answers or groups as prompts.
-    """
-    texts, given = list(prompts or ()), [*labels]
-    rows = [[each] if isinstance(each, str) else list(each) for each in given]
-    if given and isinstance(given[0], str):
-        rows = [[label for row in rows for label in row]] * len(texts)
-    numbers = range(len(texts)) if groups is None else groups
-    own = OwnPrompts(texts, rows, list(answers), list(numbers))
-    for name in ("labels", "answers", "groups"):
-        if (count := len(getattr(own, name))) != len(texts):
-            raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")
-    return own if texts else None
 
 
 def _label_tokens(

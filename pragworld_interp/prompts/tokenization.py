@@ -112,14 +112,9 @@ def group_prompts(
     pairs = sorted(zip(examples, prompts, strict=True), key=lambda pair: pair[0].group)
     groups = []
     for _, members in groupby(pairs, key=lambda pair: pair[0].group):
-        group = list(members)
-        groups.append(
-            PromptGroup(
-                examples=tuple(example for example, _ in group),
-                prompts=tuple(prompt.ids for _, prompt in group),
-                parts=tuple(prompt.parts for _, prompt in group),
-            )
-        )
+        own, tokenized = zip(*members, strict=True)
+        ids, parts = (prompt.ids for prompt in tokenized), (prompt.parts for prompt in tokenized)
+        groups.append(PromptGroup(own, tuple(ids), tuple(parts)))
     return groups
 
 

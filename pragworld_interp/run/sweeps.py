@@ -19,8 +19,8 @@ from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
+from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
 from pragworld_interp.prompts.examples import Example, document_examples
-from pragworld_interp.prompts.pairs import PatchingPair, patching_pairs
 from pragworld_interp.prompts.tokenization import (
     PromptGroup,
     gold_probabilities,

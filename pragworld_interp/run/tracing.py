@@ -11,8 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import (
+    PatchingPair,
+    align_altered,
+    align_tokens,
+    align_utterances,
+)
 from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
 from pragworld_tasks.layers.report import DIGITS
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity

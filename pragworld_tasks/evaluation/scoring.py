@@ -239,28 +239,34 @@ def score(
         True
     """
     documents = tuple(documents)
-    splits = sorted({document.split for document in documents})
-    if len(splits) != 1:
-        held = f"are of the splits {', '.join(splits)}" if splits else "are missing"
-        raise InputError(f"the documents to score {held}; pass those of one split")
-    _refuse_repeated("have row", (document.row for document in documents))
-    if has_alterations(splits[0]):
-        groups = (document.group for document in documents if document.is_original)
-        _refuse_repeated("are the original of group", groups)
+    check_documents(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
     responses.check_documents(documents)
     return ScoreReport(documents, responses)
 
 
-def _refuse_repeated(what: str, numbers: Iterable[int]) -> None:
-    """Refuse sets of documents that number their rows or groups alike: each would count as one."""
-    for number, times in Counter(numbers).most_common(1):
-        if times > 1:
-            raise InputError(
-                f"{times} documents to score {what} {number}; pass each once, and score sets that "
-                "number their documents alike by themselves"
-            )
+def check_documents(documents: Sequence[Document]) -> None:
+    """Refuse documents whose numbers of rows or groups do not tell them apart.
+
+    Raises:
+        InputError: They are not of one split, one occurs twice, or a group has several originals.
+    """
+    splits = sorted({document.split for document in documents})
+    if len(splits) != 1:
+        held = f"of the splits {', '.join(splits)}" if splits else "missing"
+        raise InputError(f"the documents are {held}; pass those of one split")
+    numbered = {"have row": [document.row for document in documents]}
+    if has_alterations(splits[0]):
+        originals = [document.group for document in documents if document.is_original]
+        numbered["are the original of group"] = originals
+    for what, numbers in numbered.items():
+        for number, times in Counter(numbers).most_common(1):
+            if times > 1:
+                raise InputError(
+                    f"{times} documents {what} {number}; pass each once, and sets that number "
+                    "their documents alike by themselves"
+                )
 
 
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:

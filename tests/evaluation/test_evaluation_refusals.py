@@ -125,10 +125,10 @@ TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: score([], []), "the documents to score are missing"),
+        (lambda: score([], []), "the documents are missing; pass those of one split"),
         (lambda: score([*DOCUMENTS, *MANUAL], []), "are of the splits generated, manual; pass"),
-        (lambda: score(DOCUMENTS * 2, GOLD * 2), "2 documents to score have row 0; pass each once"),
-        (lambda: score(TWICE, GOLD * 2), "2 documents to score are the original of group 0"),
+        (lambda: score(DOCUMENTS * 2, GOLD * 2), "2 documents have row 0; pass each once"),
+        (lambda: score(TWICE, GOLD * 2), "2 documents are the original of group 0"),
         (lambda: score(DOCUMENTS, GOLD[1:]), rf"{len(GOLD) - 1} responses for {len(GOLD)} docu"),
         (
             lambda: score(TRACKING[::-1], read_predictions(RESPONSES, TRACKING)),

@@ -13,9 +13,8 @@ from pragworld_interp.engine.decoder import Decoder, from_model
 from pragworld_interp.engine.interventions import Ablation, PatchedLogits, ablated_module
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.packing import pad_prompts
-from pragworld_interp.prompts.alignment import Tokens
+from pragworld_interp.prompts.alignment import PatchingPair, Tokens
 from pragworld_interp.prompts.examples import Example
-from pragworld_interp.prompts.pairs import PatchingPair
 from pragworld_interp.prompts.parts import PromptParts
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 

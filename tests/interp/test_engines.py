@@ -38,8 +38,7 @@ from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.pyvene_engine import PyveneEngine
 from pragworld_interp.engine.rope import longest_prompt, rope_limit
-from pragworld_interp.prompts.alignment import Tokens, align_tokens
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import PatchingPair, Tokens, align_tokens
 from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import (

@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layer_reports import make_documents
 
-from pragworld_interp.prompts.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.prompts.alignment import (
+    align_altered,
+    align_tokens,
+    align_utterances,
+    patching_pairs,
+)
 from pragworld_interp.prompts.examples import Example, document_examples, fingerprint
-from pragworld_interp.prompts.pairs import patching_pairs
 from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_interp.run.inputs import choose_targets

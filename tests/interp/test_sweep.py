@@ -25,8 +25,7 @@ from pragworld_interp.engine.modules import replaced_forward
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.packing import group_batch
 from pragworld_interp.engine.patching import patched_logits
-from pragworld_interp.prompts.alignment import align_tokens
-from pragworld_interp.prompts.pairs import PatchingPair
+from pragworld_interp.prompts.alignment import PatchingPair, align_tokens
 from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_interp.run.memory import MemoryLimit
 from pragworld_interp.run.replacements import build_ablation
