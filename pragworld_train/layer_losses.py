@@ -325,7 +325,11 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             prefix = f"{PROBES_MODULE}."
             probes = self._probes.state_dict()
             if state_dict is not None:  # collected from all processes
-                probes = {name: state_dict.pop(prefix + name) for name in probes}
+                probes = {
+                    name.removeprefix(prefix): state_dict.pop(name)
+                    for name in [*state_dict]  # none where others save
+                    if name.startswith(prefix)
+                }
             if self.args.should_save:
                 folder = Path(output_dir or self.args.output_dir)
                 folder.mkdir(parents=True, exist_ok=True)
