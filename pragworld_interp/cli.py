@@ -181,7 +181,8 @@ def _patch(options: argparse.Namespace) -> None:
     sweep = _prepare(options)
 
     from pragworld_interp.run.processes import process_state
-    from pragworld_interp.run.sweeps import patch_layers, trace_layers
+    from pragworld_interp.run.sweeps import patch_layers
+    from pragworld_interp.run.tracing import trace_layers
 
     if options.row is None:
         report = patch_layers(sweep, options.positions, options.out)

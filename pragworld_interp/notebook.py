@@ -16,8 +16,8 @@ from pragworld_interp.run.sweeps import (
     ablate_layers,
     make_sweep,
     patch_layers,
-    trace_layers,
 )
+from pragworld_interp.run.tracing import trace_layers
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport

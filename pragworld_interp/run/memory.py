@@ -1,8 +1,8 @@
 """Work that adapts to the memory of a device."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils.memory import clear_device_cache
@@ -26,43 +26,42 @@ def default_budget(device: torch.device) -> int:
     return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
 
 
-class MemoryLimit(Generic[Element]):
-    """Work on as many items, and with as many tokens at a time, as have fit into memory so far.
+def within_memory(
+    units: Iterable[Sequence[Element]],
+    work: Work[Element],
+    budget: int,
+    name: Callable[[Element], str],
+) -> Iterator[list[Any]]:
+    """Yield the results of each unit; out of memory, halve the items and tokens at a time.
+
+    What did not fit is not tried again for the units that follow.
 
     Args:
+        units: Items that run together.
         work: The work.
         budget: The tokens that go through a layer at a time.
         name: What an error calls an item.
+
+    Raises:
+        InputError: A single item does not fit into memory.
     """
-
-    def __init__(self, work: Work[Element], budget: int, name: Callable[[Element], str]) -> None:
-        """Set the work."""
-        self._work = work
-        self._budget = budget
-        self._name = name
-        self._most: int | None = None
-
-    def work(self, items: Sequence[Element]) -> list[Any]:
-        """Return the results of items; out of memory, halve the items and tokens at a time.
-
-        Raises:
-            InputError: A single item does not fit into memory.
-        """
+    most: int | None = None
+    for items in units:
         results: list[Any] = []
         while len(results) < len(items):
-            part = items[len(results) :][: self._most]
+            part = items[len(results) :][:most]
             try:
-                results += self._work(part, self._budget)
+                results += work(part, budget)
                 continue
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             clear_device_cache(garbage_collection=True)  # of what the error referred to
-            if len(part) == 1 and self._budget <= _FEWEST_TOKENS:
+            if len(part) == 1 and budget <= _FEWEST_TOKENS:
                 raise InputError(
-                    f"out of memory on {self._name(part[0])}, even on its own; use a smaller "
-                    "dtype, quantize the model, or use a larger device"
+                    f"out of memory on {name(part[0])}, even on its own; use a smaller dtype, "
+                    "quantize the model, or use a larger device"
                 )
-            self._most = math.ceil(len(part) / 2)
-            self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))
-        return results
+            most = math.ceil(len(part) / 2)
+            budget = max(budget // 2, min(budget, _FEWEST_TOKENS))
+        yield results

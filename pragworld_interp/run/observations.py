@@ -5,14 +5,15 @@ by a budget in tokens. What is observed therefore depends neither on interruptio
 processes share the run.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 from tqdm import tqdm
 
-from pragworld_interp.run.memory import Element, MemoryLimit, Work
+from pragworld_interp.run.memory import Element, Work, within_memory
 from pragworld_interp.run.processes import hides_progress, own_share, process_state
 from pragworld_tasks.journal import open_journal, read_journal
 
@@ -23,25 +24,17 @@ class SweepPlan(Generic[Element]):
 
     Attributes:
         units: Items that run together.
-        work: A function from some items and a budget in tokens to what it observes of each item,
-            as JSON data.
+        work: A function from some items and a budget in tokens to what it observes of each item.
         budget: The tokens that go through a layer at a time.
         name: What an error calls an item.
-        size: What of an item the progress bar counts.
-        description, counted: The text beside the progress bar, and what it counts.
+        description: The text beside the progress bar.
     """
 
     units: Sequence[Sequence[Element]]
     work: Work[Element]
     budget: int
     name: Callable[[Element], str]
-    size: Callable[[Element], Sized]
     description: str
-    counted: str = "document"
-
-    def count(self, unit: int) -> int:
-        """Return what the progress bar counts of a unit."""
-        return sum(len(self.size(item)) for item in self.units[unit])
 
 
 def observe(
@@ -52,20 +45,22 @@ def observe(
     Raises:
         InputError: A single item does not fit into memory.
     """
-    memory = MemoryLimit(plan.work, plan.budget, plan.name)
     mine = own_share(len(plan.units))
+    left = [number for number in mine if number not in done]
+    units = (plan.units[number] for number in left)
     with tqdm(
-        total=sum(map(plan.count, mine)),
-        initial=sum(plan.count(number) for number in mine if number in done),
+        total=len(mine),
+        initial=len(mine) - len(left),
         desc=plan.description,
-        unit=plan.counted,
+        unit="batch",
         smoothing=0,
         disable=hides_progress(),
     ) as progress:
-        for number in mine:
-            if number not in done:
-                yield number, memory.work(plan.units[number])
-                progress.update(plan.count(number))
+        for observation in zip(
+            left, within_memory(units, plan.work, plan.budget, plan.name), strict=True
+        ):
+            yield observation
+            progress.update()
 
 
 def recorded(
@@ -76,7 +71,7 @@ def recorded(
     Several processes divide the units among them. Each keeps a journal beside `target`.
 
     Args:
-        plan: What to observe.
+        plan: What to observe, as JSON data.
         target: The file that the observations are for.
         identity: What they depend on; a journal with another identity is refused.
 
@@ -87,7 +82,7 @@ def recorded(
         InputError: The journal has another identity, or a single item does not fit into memory.
     """
     state = process_state()
-    path = target.with_name(f"{_prefix(target)}{state.process_index}")
+    path = target.with_name(f".{target.name}.journal-{state.process_index}")
 
     def read_all() -> dict[int, list[Any]]:
         return dict(record for path in _journals(target) for record in read_journal(path, identity))
@@ -108,14 +103,6 @@ def remove_journals(target: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _prefix(target: Path) -> str:
-    return f".{target.name}.journal-"
-
-
 def _journals(target: Path) -> list[Path]:
-    prefix = _prefix(target)
-    return sorted(
-        path
-        for path in target.parent.glob("*")
-        if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit()
-    )
+    name = re.compile(rf"\.{re.escape(target.name)}\.journal-\d+")
+    return sorted(path for path in target.parent.glob(".*") if name.fullmatch(path.name))

@@ -1,14 +1,11 @@
 """Processes that share a run: `accelerate launch` or `torchrun` starts them, each with a model."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from torch import Tensor
-from tqdm import tqdm
 
 # A process with faster devices waits for the others at the end; torch would give up after minutes.
 _LONGEST_WAIT = timedelta(days=1)
@@ -29,28 +26,12 @@ def own_share(count: int) -> range:
     return range(state.process_index, count, state.num_processes)
 
 
-def from_all(value: _Value) -> list[_Value]:
+def from_all(values: list[_Value]) -> list[_Value]:
     """Return the values of all processes, in all processes."""
-    result: list[_Value] = gather_object([value])
+    result: list[_Value] = gather_object(values)
     return result
 
 
 def hides_progress() -> bool | None:
     """Return `disable` for tqdm: None, for no terminal only, in a machine's first process."""
     return None if process_state().is_local_main_process else True
-
-
-def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) -> list[Tensor]:
-    """Do the work on prompts, which several processes divide among them.
-
-    Args:
-        count: How many prompts there are.
-        work: A function from the number of a prompt to a tensor on the CPU.
-        description: The text beside the progress bar.
-
-    Returns:
-        The tensors in the order of the prompts, in all processes.
-    """
-    mine = tqdm(own_share(count), desc=description, unit="prompt", disable=hides_progress())
-    done = dict(gather_object([(number, work(number)) for number in mine]))
-    return [done[number] for number in range(count)]

@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.interventions import Ablation, ablated_module
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run.processes import divide_prompts
+from pragworld_interp.run.processes import from_all, hides_progress, own_share
 from pragworld_tasks.layers.settings import Intervention, Target
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
@@ -54,11 +55,9 @@ def build_ablation(
             positions.setdefault(number, []).append(generator.randrange(len(prompts[number])))
     else:
         positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
-    numbers = sorted(positions)
 
-    def measure(place: int) -> Tensor:
+    def measure(number: int) -> Tensor:
         """Return the [modules, n, width] outputs at the positions of a prompt, or their sum."""
-        number = numbers[place]
         at = torch.tensor(positions[number], device=decoder.device)
         outputs: list[Tensor] = []
 
@@ -74,9 +73,12 @@ def build_ablation(
             decoder.model.base_model(input_ids=ids, use_cache=False)
         return torch.stack([rows.cpu() for rows in outputs])
 
+    numbers = sorted(positions)
     with rope_of_each_row(decoder.model):
-        by_prompt = divide_prompts(len(numbers), measure, replacement)
-    outputs = torch.cat(by_prompt, 1)
+        mine = [numbers[place] for place in own_share(len(numbers))]
+        progress = tqdm(mine, desc=replacement, unit="prompt", disable=hides_progress())
+        by_prompt = dict(from_all([(number, measure(number)) for number in progress]))
+    outputs = torch.cat([by_prompt[number] for number in numbers], 1)
     if replacement == "mean":
         # Some devices have no float64.
         outputs = (outputs.double().sum(1, keepdim=True) / sum(map(len, prompts))).float()

@@ -1,7 +1,6 @@
-"""From a model and examples to the report of a sweep: what `ablate`, `patch` and `trace` run.
+"""From a model and examples to the report of a sweep: what `ablate` and `patch` run.
 
-What is observed follows from the model alone (`ablation_plan`, `patching_plan`); it is kept in
-memory, or recorded beside the file of the report; the report is made of it.
+What is observed is kept in memory, or recorded beside the file of the report, which is made of it.
 """
 
 import sys
@@ -16,7 +15,7 @@ from pydantic import TypeAdapter
 
 from pragworld_interp.engine import agreement, packing
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
+from pragworld_interp.engine.interventions import Ablation, Engine
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
@@ -28,9 +27,9 @@ from pragworld_interp.prompts.tokenization import (
     group_prompts,
     tokenize_prompts,
 )
-from pragworld_interp.run import loading, tracing
+from pragworld_interp.run import loading
 from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
-from pragworld_interp.run.memory import default_budget
+from pragworld_interp.run.memory import Work, default_budget
 from pragworld_interp.run.observations import SweepPlan, observe, recorded, remove_journals
 from pragworld_interp.run.processes import from_all, process_state
 from pragworld_interp.run.replacements import build_ablation
@@ -47,11 +46,8 @@ from pragworld_tasks.layers.settings import (
     check_positions,
     every_layer,
 )
-from pragworld_tasks.layers.token_report import TokenReport
 
-# By number, the gold probabilities of an example in each run.
-_GOLD = TypeAdapter(list[list[float]])
-_PAIRS = TypeAdapter(list[PairEffect])
+_PAIRS = TypeAdapter(tuple[PairEffect, ...])
 
 # All layers in one pass, or one prompt and one layer at a time.
 EngineName = Literal["sweep", "pyvene"]
@@ -96,11 +92,11 @@ class Sweep:
         prompts = [group.prompts for group in self.groups]
         longest = packing.longest_tree(self.groups, positions)
         # Processes that share a run must pack alike, so what one of them finds holds for all.
-        obstacles = from_all(agreement.tree_obstacle(self.decoder, prompts, longest))
+        obstacles = from_all([agreement.tree_obstacle(self.decoder, prompts, longest)])
         reason = next((obstacle for obstacle in obstacles if obstacle), None)
         if reason is None:
             return True
-        if not all(from_all(agreement.rows_agree(self.decoder, prompts))):
+        if not all(from_all([agreement.rows_agree(self.decoder, prompts)])):
             raise InputError(
                 f"{self.model.name}: its residuals in a batch are not those of each prompt, so it "
                 "cannot be swept in one pass; use the engine pyvene"
@@ -113,8 +109,47 @@ class Sweep:
             )
         return False
 
-    def run_identity(self, engine: Engine) -> dict[str, Any]:
-        """Return what observations depend on besides the intervention."""
+    def observations(
+        self,
+        engine: Engine,
+        work: Work[PromptGroup],
+        description: str,
+        settings: dict[str, Any],
+        out: Path | None,
+    ) -> list[tuple[PromptGroup, Any]] | None:
+        """Return each group with what is observed of it, in the order of the groups.
+
+        Args:
+            engine: The engine, which says which groups run together.
+            work: A function from some groups and a budget to what it observes of each, as JSON
+                data.
+            description: The text beside the progress bar.
+            settings: What the observations depend on besides the sweep and the engine.
+            out: The file of the report, beside which observations are recorded; None to keep them
+                in memory.
+
+        Returns:
+            None in all processes but the first.
+        """
+        units = engine.units(self.groups, self.budget)
+        plan = SweepPlan(
+            units, work, self.budget, lambda group: f"group {group.number}", description
+        )
+        found: list[Any] | None
+        if out is None:
+            found = [result for _, results in observe(plan) for result in results]
+        else:
+            try:
+                found = recorded(plan, out, {**self._identity(engine), **settings})
+            except _NotFiniteError:  # no rerun can use the journals
+                remove_journals(out)
+                raise
+        if found is None:
+            return None
+        groups = [group for unit in units for group in unit]  # in the order of their lengths
+        return sorted(zip(groups, found, strict=True), key=lambda pair: pair[0].number)
+
+    def _identity(self, engine: Engine) -> dict[str, Any]:
         on_cpu = self.decoder.device.type == "cpu"
         return {
             # On a CPU, the number of threads changes how sums are rounded.
@@ -127,51 +162,6 @@ class Sweep:
             "batch_tokens": self.budget,
             **self.files,
         }
-
-    def plan(self, engine: Engine, work: Any, description: str) -> SweepPlan[PromptGroup]:
-        """Return a plan to observe all groups."""
-        return SweepPlan(
-            engine.units(self.groups, self.budget),
-            work,
-            self.budget,
-            name=lambda group: f"group {group.number}",
-            size=lambda group: group.examples,
-            description=description,
-        )
-
-    def observations(
-        self,
-        plan: SweepPlan[PromptGroup],
-        form: TypeAdapter[Any],
-        out: Path | None,
-        identity: dict[str, Any],
-    ) -> list[tuple[PromptGroup, Any]] | None:
-        """Return each group with what is observed of it, in the order of the groups.
-
-        Args:
-            plan: What to observe.
-            form: The form of what is observed of a group.
-            out: The file of the report, beside which observations are recorded; None to keep them
-                in memory.
-            identity: What they depend on.
-
-        Returns:
-            None in all processes but the first.
-        """
-        found: list[Any] | None
-        if out is None:
-            found = [result for _, results in observe(plan) for result in results]
-        else:
-            try:
-                found = recorded(plan, out, identity)
-            except _NotFiniteError:  # no rerun can use the journals
-                remove_journals(out)
-                raise
-        if found is None:
-            return None
-        results = [form.validate_python(result) for result in found]
-        groups = [group for unit in plan.units for group in unit]  # in the order of their lengths
-        return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].number)
 
 
 def load_sweep(
@@ -262,13 +252,11 @@ def ablate_layers(
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[float]]]:
         return gold_by_group(sweep.decoder, engine, groups, ablation, budget)
 
-    identity = {
-        **sweep.run_identity(engine),
+    settings = {
         "intervention": asdict(intervention),
         "targets": [asdict(target) for target in targets],
     }
-    plan = sweep.plan(engine, work, intervention.name)
-    by_group = sweep.observations(plan, _GOLD, out, identity)
+    by_group = sweep.observations(engine, work, intervention.name, settings, out)
     if by_group is None:
         return None
     examples = [example for group, _ in by_group for example in group.examples]
@@ -294,9 +282,8 @@ def gold_by_group(
     """
     logits = engine.ablated_logits(groups, ablation, budget)
     rows = [row for group in groups for row in group.pairs]
-    _check_finite(decoder, logits[:1], rows)
-    names = [target.name for target in ablation.targets]
-    _check_finite(decoder, logits[1:], rows, "ablated", names)
+    done = [f" with layer {target.name} ablated" for target in ablation.targets]
+    _check_finite(decoder, logits, rows, ["", *done])
     gold = iter(gold_probabilities(logits, [example for example, _ in rows]))
     return [[next(gold) for _ in group.examples] for group in groups]
 
@@ -324,28 +311,21 @@ def patch_layers(
     check_positions(positions, PARTS_OF_PAIRS)
     pairs = {group.number: patching_pairs(group, positions) for group in sweep.groups}
     if not any(pairs.values()):
-        split = f"split {sweep.data.split}"
-        if all(example.is_original for group in sweep.groups for example in group.examples):
-            raise InputError(f"{split} has no altered variants to patch from; choose another split")
         raise InputError(
-            f"{split}: the altered variants are without their originals, into which they are "
-            "patched; add the originals of their groups"
+            f"split {sweep.data.split}: there are no altered variants with their originals, into "
+            "which they are patched; add them, or choose another split"
         )
     engine = sweep.start_engine()
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[dict[str, Any]]]:
         own = [pairs[group.number] for group in groups]
-        logits = _patched_logits(sweep.decoder, engine, groups, own, budget)
-        return [
-            [asdict(effect) for effect in pair_effects(*each)]
-            for each in zip(groups, own, logits, strict=True)
-        ]
+        found = pair_effects(sweep.decoder, engine, groups, own, budget)
+        return [[asdict(effect) for effect in effects] for effects in found]
 
-    identity = {**sweep.run_identity(engine), "positions": positions}
-    by_group = sweep.observations(sweep.plan(engine, work, "patching"), _PAIRS, out, identity)
+    by_group = sweep.observations(engine, work, "patching", {"positions": positions}, out)
     if by_group is None:
         return None
-    effects = tuple(effect for _, own in by_group for effect in own)
+    effects = _PAIRS.validate_python([effect for _, own in by_group for effect in own])
     report = PatchingReport(sweep.model, sweep.data, positions, effects)
     if out is not None:
         report.write(out, overwrite=True)
@@ -354,83 +334,49 @@ def patch_layers(
 
 
 def pair_effects(
-    group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
-) -> list[PairEffect]:
-    """Return the effects of the pairs of a group."""
-    effects = []
-    for number, pair in enumerate(pairs):
-        original, altered = group.examples[pair.original], group.examples[pair.altered]
-        runs = [logits.plain[pair.original], logits.plain[pair.altered], *logits.patched[:, number]]
-        (probabilities,) = gold_probabilities(torch.stack(runs)[:, None], [altered])
-        original_run, altered_run, *patched = (round(p, DIGITS) for p in probabilities)
-        effects.append(
-            PairEffect(
-                group=altered.group,
-                original=original.row,
-                altered=altered.row,
-                alteration=altered.alteration,
-                answer=altered.answer,
-                original_run=original_run,
-                altered_run=altered_run,
-                patched=tuple(patched),
-            )
-        )
-    return effects
-
-
-def trace_layers(sweep: Sweep) -> TokenReport:
-    """Patch each token and each part of a pair at each layer, and return the report.
-
-    Args:
-        sweep: The model, and an original with one altered variant.
-
-    Raises:
-        InputError: Several processes run this, the engine is not installed, logits are not finite,
-            or the memory does not suffice.
-    """
-    if process_state().num_processes > 1:
-        raise InputError("a trace is run by one process; start it without a launcher")
-    (group,) = sweep.groups
-    engine = sweep.start_engine()
-    trace = tracing.plan_trace(group)
-    pairs = trace.pairs
-    size = max(1, sweep.budget // max(map(len, group.prompts)))  # that run together
-
-    def work(pairs: Sequence[PatchingPair], budget: int) -> list[Any]:
-        (logits,) = _patched_logits(sweep.decoder, engine, [group], [pairs], budget)
-        return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
-
-    plan = SweepPlan(
-        [pairs[start : start + size] for start in range(0, len(pairs), size)],
-        work,
-        sweep.budget,
-        name=lambda _: group.examples[trace.altered].place,
-        size=lambda pair: [pair],
-        description="tracing",
-        counted="position",
-    )
-    results = [result for _, own in observe(plan) for result in own]
-    plain, _ = results[0]
-    patched = [own for _, own in results]
-    tokenizer = sweep.decoder.tokenizer
-    return tracing.build_trace(trace, sweep.model, sweep.data, tokenizer, plain, patched)
-
-
-def _patched_logits(
     decoder: Decoder,
     engine: Engine,
     groups: Sequence[PromptGroup],
     pairs: Sequence[Sequence[PatchingPair]],
     budget: int,
-) -> list[PatchedLogits]:
-    """Return the logits of groups and their pairs, which are finite."""
-    layers = [target.name for target in every_layer(len(decoder.blocks))]
+) -> list[list[PairEffect]]:
+    """Return the effects of the pairs of each group.
+
+    Raises:
+        InputError: Logits are not finite.
+    """
+    done = [f" with layer {target.name} patched" for target in every_layer(len(decoder.blocks))]
     found = engine.patched_logits(groups, pairs, budget)
+    effects = []
     for group, own, logits in zip(groups, pairs, found, strict=True):
-        _check_finite(decoder, logits.plain[None], group.pairs)
-        originals = [group.pairs[pair.original] for pair in own]
-        _check_finite(decoder, logits.patched, originals, "patched", layers)
-    return found
+        _check_finite(decoder, logits.plain[None], group.pairs, [""])
+        _check_finite(decoder, logits.patched, [group.pairs[pair.original] for pair in own], done)
+        effects.append(
+            [
+                _pair_effect(group, pair, logits.plain, logits.patched[:, number])
+                for number, pair in enumerate(own)
+            ]
+        )
+    return effects
+
+
+def _pair_effect(
+    group: PromptGroup, pair: PatchingPair, plain: torch.Tensor, patched: torch.Tensor
+) -> PairEffect:
+    original, altered = group.examples[pair.original], group.examples[pair.altered]
+    runs = torch.cat([plain[[pair.original, pair.altered]], patched])
+    (probabilities,) = gold_probabilities(runs[:, None], [altered])
+    original_run, altered_run, *by_layer = (round(p, DIGITS) for p in probabilities)
+    return PairEffect(
+        group=altered.group,
+        original=original.row,
+        altered=altered.row,
+        alteration=altered.alteration,
+        answer=altered.answer,
+        original_run=original_run,
+        altered_run=altered_run,
+        patched=tuple(by_layer),
+    )
 
 
 class _NotFiniteError(InputError):
@@ -441,29 +387,25 @@ def _check_finite(
     decoder: Decoder,
     logits: torch.Tensor,
     rows: Sequence[tuple[Example, Sequence[int]]],
-    intervention: str = "",
-    names: Sequence[str] = (),
+    done: Sequence[str],
 ) -> None:
     """Refuse logits that are not finite: no answer follows from them.
 
     Args:
         decoder: The model.
-        logits: [targets, rows, labels] of each intervention, or [1, rows, labels] of the plain
-            run.
+        logits: [runs, rows, labels] logits.
         rows: The example and the prompt of each row.
-        intervention: What was done to each layer; empty for the plain run.
-        names: What it was done to, in turn.
+        done: What was done to the model in each run; empty for the plain run.
     """
     bad = (~logits.isfinite().all(2)).nonzero()
     if not len(bad):
         return
-    number, row = bad[0].tolist()
+    run, row = bad[0].tolist()
     example, prompt = rows[row]
-    layer = None if intervention else decoder.first_overflow(prompt)
+    layer = None if done[run] else decoder.first_overflow(prompt)
     what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
-    done = f" with layer {names[number]} {intervention}" if intervention else ""
     is_widest = decoder.dtype == torch.float32
     remedy = "check its weights" if is_widest else "use another dtype, such as float32"
     raise _NotFiniteError(
-        f"{example.place}: {what} are not finite{done} in {decoder.dtype!s:.20}; {remedy}"
+        f"{example.place}: {what} are not finite{done[run]} in {decoder.dtype!s:.20}; {remedy}"
     )

@@ -1,15 +1,11 @@
 """Traces: patching one token of a prompt at a time, or one part of it.
 
 Meng et al. (2022, "Locating and Editing Factual Associations in GPT", arXiv:2202.05262) draw such
-maps for corrupted embeddings. Here the other run is the altered variant's, as in `patching`.
+maps for corrupted embeddings. Here the other run is the altered variant's, as in `patch_layers`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from pragworld_interp.prompts.alignment import (
     PatchingPair,
@@ -17,56 +13,83 @@ from pragworld_interp.prompts.alignment import (
     align_tokens,
     align_utterances,
 )
-from pragworld_interp.prompts.tokenization import PromptGroup, gold_probabilities
-from pragworld_tasks.layers.report import DIGITS
-from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
+from pragworld_interp.prompts.tokenization import PromptGroup
+from pragworld_interp.run.observations import SweepPlan, observe
+from pragworld_interp.run.processes import process_state
+from pragworld_interp.run.sweeps import Sweep, pair_effects
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken, TokenReport
 
 
-@dataclass(frozen=True)
-class TracePlan:
-    """What a trace patches in one pair.
+def trace_layers(sweep: Sweep) -> TokenReport:
+    """Patch each token and each part of a pair at each layer, and return the report.
 
-    Attributes:
-        group: The original and one altered variant.
-        original: The place of the original in the group.
-        altered: The place of the variant.
-        parts: The part that each position of the original belongs to.
-        sources: The position of the variant that a position is patched from, if there is one.
+    Args:
+        sweep: The model, and an original with one altered variant.
+
+    Raises:
+        InputError: Several processes run this, the engine is not installed, logits are not finite,
+            or the memory does not suffice.
     """
-
-    group: PromptGroup
-    original: int
-    altered: int
-    parts: list[Part]
-    sources: dict[int, int]
-
-    @property
-    def traced_parts(self) -> dict[Part, list[int]]:
-        """The positions that are patched, by part, without parts that have none."""
-        positions: dict[Part, list[int]] = {part: [] for part in PART_TITLES}
-        for position in sorted(self.sources):
-            positions[self.parts[position]].append(position)
-        return {part: own for part, own in positions.items() if own}
-
-    @property
-    def pairs(self) -> list[PatchingPair]:
-        """What to patch: each token alone, then each part."""
-        together = [[position] for position in sorted(self.sources)]
-        return [
-            PatchingPair(self.original, self.altered, [(at, self.sources[at]) for at in positions])
-            for positions in [*together, *self.traced_parts.values()]
-        ]
-
-
-def plan_trace(group: PromptGroup) -> TracePlan:
-    """Return what a trace patches in a group of an original and one altered variant.
-
-    Tokens are patched from their aligned counterparts, and altered ones from those that replace
-    them. The last token is patched from the last one, whatever it is.
-    """
+    if process_state().num_processes > 1:
+        raise InputError("a trace is run by one process; start it without a launcher")
+    (group,) = sweep.groups
+    engine = sweep.start_engine()
     original = next(n for n, example in enumerate(group.examples) if example.is_original)
     altered = 1 - original
+    parts, sources = _parts_and_sources(group, original, altered)
+    by_part: dict[Part, list[int]] = {part: [] for part in PART_TITLES}
+    for position in sources:
+        by_part[parts[position]].append(position)
+    by_part = {part: positions for part, positions in by_part.items() if positions}
+    pairs = [
+        PatchingPair(original, altered, [(position, sources[position]) for position in positions])
+        for positions in [*([position] for position in sources), *by_part.values()]
+    ]
+
+    def work(pairs: Sequence[PatchingPair], budget: int) -> list[Any]:
+        (effects,) = pair_effects(sweep.decoder, engine, [group], [pairs], budget)
+        return effects
+
+    size = max(1, sweep.budget // max(map(len, group.prompts)))  # that run together
+    plan = SweepPlan(
+        [pairs[start : start + size] for start in range(0, len(pairs), size)],
+        work,
+        sweep.budget,
+        name=lambda _: group.examples[altered].place,
+        description="tracing",
+    )
+    effects = [effect for _, own in observe(plan) for effect in own]
+    patched = [effect.patched for effect in effects]
+    alone = dict(zip(sources, patched, strict=False))
+    decode = sweep.decoder.tokenizer.decode
+    tokens = []
+    for position, (token, part) in enumerate(zip(group.prompts[original], parts, strict=True)):
+        source = sources.get(position)
+        source_text = None if source is None else decode([group.prompts[altered][source]])
+        tokens.append(PatchedToken(decode([token]), part, source, source_text, alone.get(position)))
+    return TokenReport(
+        model=sweep.model,
+        data=sweep.data,
+        original=effects[0].original,
+        altered=effects[0].altered,
+        alteration=effects[0].alteration,
+        answer=effects[0].answer,
+        original_run=effects[0].original_run,
+        altered_run=effects[0].altered_run,
+        parts=dict(zip(by_part, patched[len(alone) :], strict=True)),
+        tokens=tuple(tokens),
+    )
+
+
+def _parts_and_sources(
+    group: PromptGroup, original: int, altered: int
+) -> tuple[list[Part], dict[int, int]]:
+    """Return the part of each token of the original, and the positions they are patched from.
+
+    Tokens are patched from their aligned counterparts, and altered ones from those that replace
+    them. The last token is patched from the last one, whatever it is. Others have no source.
+    """
     prompts = group.prompts[original], group.prompts[altered]
     parts = group.parts[original], group.parts[altered]
     differing, aligned = dict(align_altered(*prompts)), dict(align_tokens(*prompts))
@@ -84,58 +107,4 @@ def plan_trace(group: PromptGroup) -> TracePlan:
         asked = position in parts[0].question and aligned[position] in parts[1].question
         return "question" if asked else "rest"
 
-    return TracePlan(group, original, altered, [*map(part_of, range(last + 1))], sources)
-
-
-def build_trace(
-    plan: TracePlan,
-    model: ModelIdentity,
-    data: DataIdentity,
-    tokenizer: Any,
-    plain: Tensor,
-    patched: Sequence[Tensor],
-) -> TokenReport:
-    """Return the report of a trace.
-
-    Args:
-        plan: The plan.
-        model: The model.
-        data: The two documents.
-        tokenizer: The tokenizer, for the texts of tokens.
-        plain: [2, labels] logits of the prompts.
-        patched: [layers, labels] logits of each pair of the plan.
-    """
-    original, altered = (plan.group.examples[n] for n in (plan.original, plan.altered))
-    runs = torch.cat([plain[[plan.original, plan.altered]], *patched])
-    (probabilities,) = gold_probabilities(runs[:, None], [altered])
-    rounded = [round(p, DIGITS) for p in probabilities]
-    by_pair = [
-        tuple(rounded[start : start + model.layers])
-        for start in range(2, len(rounded), model.layers)
-    ]
-    alone = dict(zip(sorted(plan.sources), by_pair, strict=False))
-    ids, other_ids = plan.group.prompts[plan.original], plan.group.prompts[plan.altered]
-    tokens = []
-    for position, part in enumerate(plan.parts):
-        source = plan.sources.get(position)
-        tokens.append(
-            PatchedToken(
-                text=tokenizer.decode([ids[position]]),
-                part=part,
-                source=source,
-                source_text=None if source is None else tokenizer.decode([other_ids[source]]),
-                patched=alone.get(position),
-            )
-        )
-    return TokenReport(
-        model=model,
-        data=data,
-        original=original.row,
-        altered=altered.row,
-        alteration=altered.alteration,
-        answer=altered.answer,
-        original_run=rounded[0],
-        altered_run=rounded[1],
-        parts=dict(zip(plan.traced_parts, by_pair[len(alone) :], strict=True)),
-        tokens=tuple(tokens),
-    )
+    return [*map(part_of, range(last + 1))], dict(sorted(sources.items()))

@@ -161,7 +161,7 @@ def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
 
 
 def planned(units: Sequence[Sequence[int]], work: Callable[..., list[Any]]) -> SweepPlan[int]:
-    return SweepPlan(units, work, 256, lambda item: f"item {item}", lambda item: [item], "a test")
+    return SweepPlan(units, work, 256, lambda item: f"item {item}", "a test")
 
 
 def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]:

@@ -15,7 +15,8 @@ from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.prompts.examples import Example
 from pragworld_interp.run.inputs import select_pair
 from pragworld_interp.run.loading import model_identity
-from pragworld_interp.run.sweeps import Sweep, make_sweep, trace_layers
+from pragworld_interp.run.sweeps import Sweep, make_sweep
+from pragworld_interp.run.tracing import trace_layers
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken
 from pragworld_tasks.tiny import tiny_folder
