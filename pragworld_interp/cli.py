@@ -2,8 +2,9 @@
 
 import argparse
 import importlib
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import version
@@ -17,9 +18,14 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, json_object, write_json
-from pragworld_tasks.layers.ablation_report import read_layers
+from pragworld_tasks.layers.ablation_report import (
+    accuracy_figure,
+    alterations_figure,
+    read_layers,
+)
+from pragworld_tasks.layers.comparison import compare_reports
 from pragworld_tasks.layers.layer_statistics import By
-from pragworld_tasks.layers.patching_report import read_patching
+from pragworld_tasks.layers.patching_report import PatchingReport, patching_figure, read_patching
 from pragworld_tasks.layers.report import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
@@ -28,7 +34,7 @@ from pragworld_tasks.layers.settings import (
     Replacement,
     check_positions,
 )
-from pragworld_tasks.layers.token_report import read_patched_tokens
+from pragworld_tasks.layers.token_report import TokenReport, read_patched_tokens
 
 if TYPE_CHECKING:
     from pragworld_interp.run.sweeps import Sweep
@@ -45,18 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
         with clean_exit():
             _lm_eval(words[1:])
     else:
-        run_command(_parser(), _with_spans(words))
-
-
-def _with_spans(words: Sequence[str]) -> list[str]:
-    """Return words with spans such as -5: joined to --positions: alone they look like options."""
-    joined: list[str] = []
-    for word in words:
-        if joined[-1:] == ["--positions"] and word.startswith("-") and ":" in word:
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined
+        # argparse takes a span such as -5: for an option, unless a space stands before it.
+        run_command(_parser(), [re.sub(r"^(?=-\d+:)", " ", word) for word in words])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,11 +94,10 @@ def _add_ablate(commands: Commands) -> None:
         "--layers 10-13 --out heads.json",
     )
     add = command.add_argument
-    modules, replacements = get_args(Module), get_args(Replacement)
     add(
         "--module",
         default="mlp",
-        choices=modules,
+        choices=get_args(Module),
         help="part to ablate; heads for those of the attention, one at a time; default: mlp",
     )
     add(
@@ -113,6 +108,7 @@ def _add_ablate(commands: Commands) -> None:
     )
     add(
         "--positions",
+        type=str.strip,
         default="all",
         help="positions at which to ablate: all, those of the dialogue or the question, the last, "
         "or a span start:stop, which counts tokens as Python does; default: all",
@@ -120,7 +116,7 @@ def _add_ablate(commands: Commands) -> None:
     add(
         "--replacement",
         default="zero",
-        choices=replacements,
+        choices=get_args(Replacement),
         help="what replaces its output: zeros, its mean over all positions of all prompts (also "
         "with --positions last), or its output at a random position of a random prompt; default: "
         "zero",
@@ -157,6 +153,7 @@ def _add_patch(commands: Commands) -> None:
     )
     command.add_argument(
         "--positions",
+        type=str.strip,
         default="all",
         help="positions to patch: all with aligned tokens; those in the dialogue, the question, or "
         "a span start:stop, which counts tokens as Python does; the last; the altered tokens; or "
@@ -178,38 +175,60 @@ def _patch(options: argparse.Namespace) -> None:
         raise InputError(
             "--row patches every token of one variant; leave out --positions and --limit"
         )
-    sweep = _prepare(options)
+    sweep = _prepare(options, options.row)
 
-    from pragworld_interp.run.processes import process_state
     from pragworld_interp.run.sweeps import patch_layers
     from pragworld_interp.run.tracing import trace_layers
 
+    report: PatchingReport | TokenReport | None
     if options.row is None:
         report = patch_layers(sweep, options.positions, options.out)
-        if report is not None:
-            print(report.to_text())
-        return
-    trace = trace_layers(sweep)
-    if process_state().is_main_process:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        trace.write(options.out, options.overwrite)
-        print(trace.to_text())
+    else:
+        report = trace_layers(sweep)
+        report.write(options.out, options.overwrite)
+    if report is not None:
+        print(report.to_text())
 
 
 def _add_shared(command: argparse.ArgumentParser) -> None:
     """Add the options of both sweeps: the model, the data and the run."""
     _add_model(command)
-    add = _add_data(command)
+    data = command.add_argument_group("data")
+    add = data.add_mutually_exclusive_group(required=True).add_argument
+    add("--split", choices=SPLIT_NAMES, help="split to evaluate the model on")
+    add("--documents", type=Path, metavar="PATH", help="a file with documents of your own")
+    add = data.add_argument
+    add(
+        "--metadata",
+        default="{}",
+        metavar="JSON",
+        help="settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
+    )
     add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
     add("--overwrite", action="store_true", help="replace what exists")
-    _add_engine(add)
+    add(
+        "--engine",
+        default="sweep",
+        choices=("sweep", "pyvene"),
+        help="sweep: all layers in one pass; pyvene: one prompt and one layer at a time, to check; "
+        "default: sweep",
+    )
+    add(
+        "--batch-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that go through a layer at a time, halved when memory is short; default: 1280 "
+        "on a CPU, 32768 on an accelerator",
+    )
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
+    """Add the fields of `loading.Model`."""
     add = command.add_argument_group("model").add_argument
-    add("--model", required=True, help="name on the Hugging Face hub, or a folder")
+    model = "name on the Hugging Face hub, or a folder"
+    add("--model", dest="name", required=True, metavar="MODEL", help=model)
     add("--revision", help="branch, tag or commit on the hub; default: main")
     add("--adapter", help="name or folder of a PEFT adapter on top; default: none")
     dtypes = get_args(Dtype)
@@ -230,19 +249,21 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")
 
 
-def _add_data(command: argparse.ArgumentParser) -> Callable[..., object]:
-    """Add the options that name documents, and return what adds more options about the data."""
-    group = command.add_argument_group("data")
-    add_source = group.add_mutually_exclusive_group(required=True).add_argument
-    add_source("--split", choices=SPLIT_NAMES, help="split to evaluate the model on")
-    add_source("--documents", type=Path, metavar="PATH", help="a file with documents of your own")
-    group.add_argument(
-        "--metadata",
-        default="{}",
-        metavar="JSON",
-        help="settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
-    )
-    return group.add_argument
+def _prepare(options: argparse.Namespace, row: int | None = None) -> "Sweep":
+    """Check the options, then load the documents, or the pair of a row, and the model."""
+    at_least(options, limit=1, batch_tokens=1)
+    check_output(options.out, options.overwrite, [options.documents] if options.documents else [])
+    documents, generator = _documents(options)
+    if row is not None:
+        documents = select_pair(documents, row)
+    groups = [*dict.fromkeys(document.group for document in documents)][: options.limit]
+    documents = [document for document in documents if document.group in groups]
+    with _needs_packages("`ablate` and `patch` need"):
+        from pragworld_interp.run.loading import Model
+        from pragworld_interp.run.sweeps import load_sweep
+
+    model = Model(**{field.name: getattr(options, field.name) for field in fields(Model)})
+    return load_sweep(model, documents, generator, options.engine, options.batch_tokens)
 
 
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
@@ -254,45 +275,6 @@ def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, A
     from pragworld_tasks.data.document_files import read_documents
 
     return read_documents(options.documents), None
-
-
-def _add_engine(add: Callable[..., object]) -> None:
-    add(
-        "--engine",
-        default="sweep",
-        choices=("sweep", "pyvene"),
-        help="sweep: all layers in one pass; pyvene: one prompt and one layer at a time, to check; "
-        "default: sweep",
-    )
-    add(
-        "--batch-tokens",
-        type=int,
-        metavar="N",
-        help="tokens that go through a layer at a time, halved when memory is short; default: 1280 "
-        "on a CPU, 32768 on an accelerator",
-    )
-
-
-def _prepare(options: argparse.Namespace) -> "Sweep":
-    """Check the options, then load the documents and the model."""
-    at_least(
-        options,
-        **{name: 1 for name in ("limit", "batch_tokens") if vars(options)[name] is not None},
-    )
-    check_output(options.out, options.overwrite, [options.documents] if options.documents else [])
-    documents, generator = _documents(options)
-    if getattr(options, "row", None) is not None:
-        documents = select_pair(documents, options.row)
-    groups = [*dict.fromkeys(document.group for document in documents)][: options.limit]
-    documents = [document for document in documents if document.group in groups]
-    with _needs_packages("`ablate` and `patch` need"):
-        from pragworld_interp.run.sweeps import load_sweep
-
-    from pragworld_interp.run.loading import Model
-
-    names = [field.name for field in fields(Model) if field.name != "name"]
-    model = Model(options.model, **{name: getattr(options, name) for name in names})
-    return load_sweep(model, documents, generator, options.engine, options.batch_tokens)
 
 
 @contextmanager
@@ -336,29 +318,24 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers import ablation_report, patching_report
-
     check_output(options.out, overwrite=True)
-    schemas = [schema_of(path) for path in options.files]
-    are_patching = [schema == PATCHING for schema in schemas]
-    if options.by and (any(are_patching) or options.by_alteration):
+    files, out, by_alteration = options.files, options.out, options.by_alteration
+    schema = schema_of(files[0])
+    if options.by and (schema == PATCHING or by_alteration):
         raise InputError(
             "--by applies to files that `ablate` wrote, without --by-alteration; leave it out"
         )
-    if TOKENS in schemas:
-        if len(options.files) > 1 or options.by_alteration or options.by:
+    if schema == TOKENS:
+        if len(files) > 1 or by_alteration or options.by:
             raise InputError("a figure shows one file of `patch --row`, without other options")
-        read_patched_tokens(options.files[0]).plot(options.out)
-    elif all(are_patching):
-        patched = by_title(map(read_patching, options.files))
-        patching_report.patching_figure(patched, options.out, options.by_alteration)
-    elif options.by_alteration:
-        reports = by_title(map(read_layers, options.files))
-        ablation_report.alterations_figure(reports, options.out)
+        read_patched_tokens(files[0]).plot(out)
+    elif schema == PATCHING:
+        patching_figure(by_title(map(read_patching, files)), out, by_alteration)
+    elif by_alteration:
+        alterations_figure(by_title(map(read_layers, files)), out)
     else:
-        reports = by_title(map(read_layers, options.files))
-        ablation_report.accuracy_figure(reports, options.out, options.by or "evidence")
-    print(options.out)
+        accuracy_figure(by_title(map(read_layers, files)), out, options.by or "evidence")
+    print(out)
 
 
 def _add_compare(commands: Commands) -> None:
@@ -388,8 +365,6 @@ def _add_by(command: argparse.ArgumentParser) -> None:
 
 
 def _compare(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers.comparison import compare_reports
-
     if options.json:
         check_output(options.json, options.overwrite, options.files)
     reports = by_title(map(read_layers, options.files))
@@ -400,8 +375,6 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 # lm-eval ------------------------------------------------------------------------------------------
-
-_ABLATED = "hf-ablated", "pragworld_interp.lm_eval_models:AblatedLM"
 
 
 def _add_lm_eval(commands: Commands) -> None:
@@ -420,12 +393,12 @@ def _lm_eval(words: Sequence[str]) -> None:
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api.registry import model_registry
 
+    name, module = "hf-ablated", "pragworld_interp.lm_eval_models"
     importlib.import_module("lm_eval.models")  # which registers lm-eval's own
-    name, target = _ABLATED
     if name in (word.removeprefix("--model=") for word in words):
         with _needs_packages(f"--model {name} needs"):
-            importlib.import_module(target.partition(":")[0])
+            importlib.import_module(module)
     if name not in model_registry:  # lm-eval after 0.4.13 reads our entry point
-        model_registry.register(name, target=target)
+        model_registry.register(name, target=f"{module}:AblatedLM")
     sys.argv = ["lm_eval", *words]
     cli_evaluate()

@@ -17,22 +17,13 @@ from torch import nn
 from pragworld_interp.engine.decoder import find_blocks
 from pragworld_interp.engine.interventions import ablated_module
 from pragworld_interp.engine.modules import first_tensor, with_tensor
-from pragworld_interp.run.inputs import parse_layers
+from pragworld_interp.run.inputs import choose_targets, parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.layers.layer_statistics import By, Role
 from pragworld_tasks.layers.settings import ModelIdentity, Module, is_same_model
 
 _logger = logging.getLogger(__name__)
-
-
-@contextmanager
-def _mistakes_in_one_line() -> Iterator[None]:
-    """End the process with the message of an `InputError`; see `pragworld_tasks.harness`."""
-    try:
-        yield
-    except InputError as error:
-        raise SystemExit(str(error)) from error
 
 
 class AblatedLM(HFLM):
@@ -65,7 +56,7 @@ class AblatedLM(HFLM):
                 evidence.
             **kwargs: Those of `hf`.
         """
-        with _mistakes_in_one_line():
+        try:
             if any(name[:1].isdigit() for name in kwargs):  # lm-eval divides arguments at commas
                 raise InputError(f"ablate={ablate},…: join layers by +, as in ablate=mlp:5+7")
             part, numbers, swept = _chosen_layers(ablate, layers, role, by)
@@ -74,11 +65,9 @@ class AblatedLM(HFLM):
             if swept is not None:
                 name = str(getattr(self.config, "_name_or_path", ""))
                 _check_model(str(layers), swept, len(blocks), name)
-            if max(numbers) >= len(blocks):
-                raise InputError(
-                    f"layer {max(numbers)} does not exist; the model has layers 0 to "
-                    f"{len(blocks) - 1}"
-                )
+            choose_targets([numbers], len(blocks))
+        except InputError as error:  # which lm-eval would show with a traceback
+            raise SystemExit(str(error)) from error
         self._ablated_modules = [ablated_module(blocks[number], part) for number in numbers]
         self._ablated = f"{part} of layers {', '.join(map(str, numbers))}"
 

@@ -215,8 +215,6 @@ def trace(
     """
     listed, texts = list(documents or ()), list(prompts or ())
     if listed:
-        if row is None:
-            raise InputError("row=None: give the row of an altered variant among the documents")
         listed = select_pair(listed, row)
     if texts and (row is not None or len(texts) != 2):
         raise InputError(

@@ -42,7 +42,7 @@ def data_identity(
     )
 
 
-def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
+def select_pair(documents: Sequence[Document], row: int | None) -> list[Document]:
     """Return the altered variant of a row, after its original.
 
     Args:

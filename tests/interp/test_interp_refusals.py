@@ -184,7 +184,7 @@ def one_word() -> Any:
         (lambda: swept(**TWO, documents=DOCUMENTS), "a sweep needs either documents or prompts; give one of them$"),
         (lambda: swept(DOCUMENTS + MANUAL), "the documents are of the splits generated, manual; pass those of one split$"),
         (lambda: swept(DOCUMENTS[1:], sweep=patch), "split generated: there are no altered variants with their origina"),
-        (lambda: swept(sweep=trace), "row=None: give the row of an altered variant among the documents$"),
+        (lambda: swept(sweep=trace), "split generated, row None: not an altered variant among the documents; choose 1, 2"),
         (lambda: swept(sweep=trace, row=1, **TWO), "prompts must be two, an original and its variant, without a row; "),
         (lambda: select_pair(ALONE, 0), "split entity_tracking, row 0: not an altered variant .* choose another split"),
         (lambda: select_pair(DOCUMENTS[1:3], 1), "split generated, row 1: its original is not among the documents; add"),
