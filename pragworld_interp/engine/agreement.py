@@ -40,19 +40,6 @@ def tree_obstacle(
     Raises:
         InputError: The longest prompt does not fit into memory.
     """
-    reason = configured_obstacle(decoder, groups)
-    if reason is not None:
-        return reason
-    probe = probe_prompts(groups)
-    if decoder.window is not None and longest_tree > decoder.window:
-        probe = [*_branches(probe[-3], decoder.window), *probe]
-    if not _holds(supports_trees, decoder, probe):
-        return "its residuals in a tree are not those of each prompt"
-    return None
-
-
-def configured_obstacle(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) -> str | None:
-    """Return the part of `tree_obstacle` that a model's configuration tells; None if nothing."""
     longest = max(len(prompt) for prompts in groups for prompt in prompts)
     limit = rope_limit(decoder.model)
     if decoder.window is not None and longest > decoder.window:
@@ -62,6 +49,11 @@ def configured_obstacle(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) ->
     if "flash" in decoder.attention:
         # A mask of four dimensions makes it read behind its inputs, so it must not be probed.
         return f"{decoder.attention} does not support the mask of a tree"
+    probe = probe_prompts(groups)
+    if decoder.window is not None and longest_tree > decoder.window:
+        probe = [*_branches(probe[-3], decoder.window), *probe]
+    if not _holds(supports_trees, decoder, probe):
+        return "its residuals in a tree are not those of each prompt"
     return None
 
 

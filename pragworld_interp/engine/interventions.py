@@ -38,16 +38,6 @@ class Ablation:
     outputs: Mapping[int, Tensor] | None = None
     positions: str = "all"
 
-    def output(self, layer: int, like: Tensor, history: Tensor) -> Tensor:
-        """Return the output of a layer's module for the [rows, length] hashed histories.
-
-        It has the shape, [rows, length, width], the type and the device of `like`.
-        """
-        if self.outputs is None:
-            return torch.zeros_like(like)
-        samples = self.outputs[layer].to(like)
-        return samples[history.to(like.device) % len(samples)]
-
     def replaced(
         self, layer: int, own: Tensor, history: Tensor, chosen: Tensor | None, columns: slice
     ) -> Tensor:
@@ -61,7 +51,10 @@ class Ablation:
             columns: The columns that are replaced, those of a head.
         """
         by_row = own.view(*history.shape, -1)
-        instead = self.output(layer, by_row, history)
+        instead = torch.zeros_like(by_row)
+        if self.outputs is not None:
+            samples = self.outputs[layer].to(own)
+            instead = samples[history.to(own.device) % len(samples)]
         if chosen is not None:
             instead = torch.where(chosen.to(own.device)[..., None], instead, by_row)
         if columns != slice(None):

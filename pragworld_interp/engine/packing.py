@@ -67,13 +67,6 @@ def _extend_history(history: int, token: int) -> int:
     return (history * 1_103_515_245 + token + 12_345) % 2**31
 
 
-def common_beginning(first: Tokens, second: Tokens) -> int:
-    """Return how many tokens, or nodes of a tree, two sequences begin with in common."""
-    pairs = zip(first, second, strict=False)
-    differ = (number for number, (token, other) in enumerate(pairs) if token != other)
-    return next(differ, min(len(first), len(second)))
-
-
 @dataclass(frozen=True)
 class TokenTree:
     """Prompts with each shared prefix once. A node comes after its parent."""

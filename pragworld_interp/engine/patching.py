@@ -36,28 +36,12 @@ class PatchedRun:
     alignment: Alignment  # patched places in the suffix, and columns of the altered prompt
 
 
-@dataclass(frozen=True)
-class PatchingBatch:
-    """The prompts of groups, and the runs of the originals of their pairs.
-
-    Attributes:
-        batch: The prompts.
-        runs: The run of each pair.
-        units: The numbers of the runs that go through a block together. Their suffixes have similar
-            lengths.
-    """
-
-    batch: Batch
-    runs: list[PatchedRun]
-    units: list[list[int]]
-
-
 def patching_batch(
     groups: Sequence[Sequence[Tokens]],
     pairs: Sequence[Sequence[PatchingPair]],
     trees: bool,
     dtype: torch.dtype,
-) -> PatchingBatch:
+) -> tuple[Batch, list[PatchedRun]]:
     """Return the prompts of groups as a batch, and the patched runs of their pairs.
 
     Args:
@@ -83,9 +67,7 @@ def patching_batch(
             for start, prompts, own in zip(starts, groups, pairs, strict=True)
             for pair in own
         ]
-    lengths = [len(run.suffix.columns) for run in runs]
-    units = list(token_batches([(1, length) for length in lengths], sum(lengths)))
-    return PatchingBatch(batch, runs, units)
+    return batch, runs
 
 
 @torch.inference_mode()
@@ -108,8 +90,10 @@ def patched_logits(
     Returns:
         The logits of each group.
     """
-    patching = patching_batch(groups, pairs, trees, decoder.dtype)
-    batch, runs, units = patching.batch, patching.runs, patching.units
+    batch, runs = patching_batch(groups, pairs, trees, decoder.dtype)
+    lengths = [len(run.suffix.columns) for run in runs]
+    # Runs with suffixes of similar lengths go through a block together.
+    units = list(token_batches([(1, length) for length in lengths], sum(lengths)))
     layers, device = len(decoder.blocks), decoder.device
     patches = [_Patch([runs[number] for number in unit], layers, device) for unit in units]
     plain = torch.empty(0)
