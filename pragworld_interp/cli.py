@@ -284,8 +284,6 @@ def _needs_packages(subject: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package.startswith("pragworld"):
-            raise
         raise InputError(f"{subject} {package}: pip install 'pragworld[interp]'") from error
 
 

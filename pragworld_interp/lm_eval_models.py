@@ -17,7 +17,7 @@ from torch import nn
 from pragworld_interp.engine.decoder import find_blocks
 from pragworld_interp.engine.interventions import ablated_module
 from pragworld_interp.engine.modules import first_tensor, with_tensor
-from pragworld_interp.run.inputs import choose_targets, parse_layers
+from pragworld_interp.run.inputs import Layers, choose_targets, parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.layers.layer_statistics import By, Role
@@ -59,15 +59,16 @@ class AblatedLM(HFLM):
         try:
             if any(name[:1].isdigit() for name in kwargs):  # lm-eval divides arguments at commas
                 raise InputError(f"ablate={ablate},…: join layers by +, as in ablate=mlp:5+7")
-            part, numbers, swept = _chosen_layers(ablate, layers, role, by)
+            part, chosen, swept = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
             if swept is not None:
                 name = str(getattr(self.config, "_name_or_path", ""))
                 _check_model(str(layers), swept, len(blocks), name)
-            choose_targets([numbers], len(blocks))
+            targets = choose_targets(chosen, len(blocks))
         except InputError as error:  # which lm-eval would show with a traceback
             raise SystemExit(str(error)) from error
+        numbers = sorted({layer for target in targets for layer in target.layers})
         self._ablated_modules = [ablated_module(blocks[number], part) for number in numbers]
         self._ablated = f"{part} of layers {', '.join(map(str, numbers))}"
 
@@ -98,7 +99,7 @@ def _zeros(_: nn.Module, __: Any, output: Any) -> Any:
 
 def _chosen_layers(
     ablate: str | None, layers: str | None, role: Role | None, by: By | None
-) -> tuple[Module, list[int], ModelIdentity | None]:
+) -> tuple[Module, Layers, ModelIdentity | None]:
     """Return the module to ablate, the layers to do so in, and the model of their report."""
     if ablate is not None and layers is None:
         if role is not None or by is not None:
@@ -106,7 +107,12 @@ def _chosen_layers(
                 f"ablate={ablate}: role= and by= choose layers of a report; leave them out, or "
                 "give layers=layers.json instead of ablate="
             )
-        return (*parse_ablation(ablate), None)
+        module, _, listed = str(ablate).partition(":")
+        if module not in ("mlp", "attention"):
+            raise InputError(
+                f"ablate={ablate}: must name a module and layers, such as mlp:5+7 or attention:0-3"
+            )
+        return cast(Module, module), parse_layers(listed), None
     if ablate is not None or layers is None:
         raise InputError("hf-ablated needs one of ablate=mlp:5+7 and layers=layers.json")
     role, by = role or "harmful", by or "evidence"
@@ -132,22 +138,3 @@ def _check_model(layers: str, swept: ModelIdentity, count: int, name: str) -> No
         _logger.warning(
             "%s: a report of %s; its layers are ablated in %s", layers, swept.name, name
         )
-
-
-def parse_ablation(text: str) -> tuple[Module, list[int]]:
-    """Return the module and the layers that a text names.
-
-    Raises:
-        InputError: The text has another form.
-
-    Examples:
-        >>> parse_ablation("mlp:5+7-9")
-        ('mlp', [5, 7, 8, 9])
-    """
-    module, _, listed = str(text).partition(":")
-    if module not in ("mlp", "attention"):
-        raise InputError(
-            f"ablate={text}: must name a module and layers, such as mlp:5+7 or attention:0-3"
-        )
-    entries = [[entry] if isinstance(entry, int) else entry for entry in parse_layers(listed)]
-    return cast(Module, module), sorted({layer for entry in entries for layer in entry})

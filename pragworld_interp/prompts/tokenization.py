@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -13,8 +13,7 @@ from pragworld_interp.prompts.parts import PromptParts, find_parts, select_posit
 from pragworld_tasks.errors import InputError
 
 
-@dataclass(frozen=True)
-class TokenizedPrompt:
+class TokenizedPrompt(NamedTuple):
     """The token ids of a prompt, and the positions of its parts if the tokenizer tells them."""
 
     ids: list[int]  # special tokens included
@@ -113,8 +112,7 @@ def group_prompts(
     groups = []
     for _, members in groupby(pairs, key=lambda pair: pair[0].group):
         own, tokenized = zip(*members, strict=True)
-        ids, parts = (prompt.ids for prompt in tokenized), (prompt.parts for prompt in tokenized)
-        groups.append(PromptGroup(own, tuple(ids), tuple(parts)))
+        groups.append(PromptGroup(own, *zip(*tokenized, strict=True)))
     return groups
 
 
