@@ -259,11 +259,14 @@ def _prepare(options: argparse.Namespace, row: int | None = None) -> "Sweep":
     groups = [*dict.fromkeys(document.group for document in documents)][: options.limit]
     documents = [document for document in documents if document.group in groups]
     with _needs_packages("`ablate` and `patch` need"):
-        from pragworld_interp.run.loading import Model
-        from pragworld_interp.run.sweeps import load_sweep
+        from pragworld_interp.prompts.examples import document_examples
+        from pragworld_interp.run.loading import Model, load_decoder
+        from pragworld_interp.run.sweeps import make_sweep
 
+    examples = document_examples(documents)
     model = Model(**{field.name: getattr(options, field.name) for field in fields(Model)})
-    return load_sweep(model, documents, generator, options.engine, options.batch_tokens)
+    decoder, identity = load_decoder(model)
+    return make_sweep(decoder, identity, examples, generator, options.engine, options.batch_tokens)
 
 
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:

@@ -1,8 +1,8 @@
 """What goes into a sweep, documents or prompts and layers, and the report of what comes out."""
 
-import operator
 import re
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -84,7 +84,15 @@ def choose_targets(
         >>> [target.name for target in choose_targets([1], 2, heads=[2, 2])]
         ['1.0', '1.1']
     """
-    chosen = [Target(own) for own in _numbers(range(count) if layers is None else layers)]
+    try:
+        given = range(count) if layers is None else layers
+        entries = [entry if isinstance(entry, Iterable) else [entry] for entry in given]
+        chosen = [Target(tuple(sorted(int(index(layer)) for layer in own))) for own in entries]
+    except TypeError as error:
+        raise InputError(
+            f"layers={layers!r}: not a list of layers; give numbers, in brackets those to ablate "
+            "together, such as [3, (5, 7)]"
+        ) from error
     if not chosen or not all(target.layers for target in chosen):
         raise InputError("layers: there are none; name at least one, or leave out layers for all")
     for target in chosen:
@@ -105,20 +113,6 @@ def choose_targets(
         for (layer,) in (target.layers for target in chosen)
         for head in range(heads[layer])
     )
-
-
-def _numbers(layers: Layers) -> list[tuple[int, ...]]:
-    """Return the layers of each target, ascending."""
-    try:
-        entries = [[*entry] if isinstance(entry, Iterable) else [entry] for entry in layers]
-        if any(isinstance(layer, bool) for entry in entries for layer in entry):
-            raise TypeError("True and False are integers")
-        return [tuple(sorted(int(operator.index(layer)) for layer in entry)) for entry in entries]
-    except TypeError as error:
-        raise InputError(
-            f"layers={layers!r}: not a list of layers; give numbers, in brackets those to ablate "
-            "together, such as [3, (5, 7)]"
-        ) from error
 
 
 def parse_layers(text: str) -> list[int | tuple[int, ...]]:
@@ -170,12 +164,9 @@ def build_report(
         settings: The settings of the statistics; None for the defaults.
 
     Raises:
-        ValueError: Shapes or identities contradict each other, or `gold` holds other numbers than
-            probabilities.
+        ValueError: Shapes or identities contradict each other.
     """
     gold = np.asarray(gold, dtype=np.float64)
-    if not ((gold >= 0) & (gold <= 1)).all():
-        raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
     rounded = np.round(gold, DIGITS)
     new_tie = (rounded == 0.5) & (gold != 0.5)
     rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+)
 
 from pragworld_interp.engine.decoder import Decoder, from_model, with_adapter_inside
-from pragworld_interp.engine.modules import is_out_of_memory
 from pragworld_interp.run.processes import process_state
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import ModelIdentity
@@ -20,9 +24,8 @@ Quantization = Literal["4bit", "8bit"]
 
 # What transformers and peft read from a folder. Reports of earlier sweeps, which may be in the same
 # folder, are not among it.
-_WEIGHTS = ("*.safetensors",)
-_OTHER_FILES = (
-    *("config.json", "adapter_config.json", "*.py"),
+_FILES = (
+    *("*.safetensors", "config.json", "adapter_config.json", "*.py"),
     *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "tekken.json"),
     *("vocab.*", "merges.txt", "*.model", "*.tiktoken"),
     *("chat_template*", "additional_chat_templates/*"),
@@ -66,36 +69,31 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     Raises:
         InputError: The model or its adapter is missing, incomplete, or cannot be swept.
     """
+    check_source(model.name, model.revision)
     shared: dict[str, Any] = {
         "revision": model.revision,
         "trust_remote_code": model.trust_remote_code,
     }
-    attention = model.attn_implementation
-    # A folder with nothing but an adapter is a model too: transformers finds the base model.
-    check_folder("model", model.name, "config.json", "adapter_config.json")
-    check_revision(model.name, model.revision)
-    if model.adapter:
-        check_folder("adapter", model.adapter, "adapter_config.json")
-        check_folder("adapter", model.adapter, "adapter_model.safetensors", "adapter_model.bin")
+    options = {**shared, "device_map": model.device_map or str(process_state().device)}
+    if model.attn_implementation:  # None would replace the one that a config.json names
+        options["attn_implementation"] = model.attn_implementation
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
+        if model.quantization:
+            bits = {f"load_in_{model.quantization}": True}
+            options["quantization_config"] = BitsAndBytesConfig(**bits)
+        # A folder with nothing but an adapter is a model too: transformers finds the base model.
         network, info = AutoModelForCausalLM.from_pretrained(
             model.name,
             dtype=model.dtype,
             use_safetensors=True,
             output_loading_info=True,
-            device_map=model.device_map or str(process_state().device),
-            **_quantization_config(model.quantization),
-            # None would replace the implementation that a config.json names.
-            **({"attn_implementation": attention} if attention else {}),
-            **shared,
+            **options,
         )
+        tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
     except Exception as error:  # libraries raise many types for files that they cannot read
         reason = first_line(error)
         if "trust_remote_code" in str(error):
             reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
-        elif "model.safetensors" in reason:
-            reason += "; only weights in safetensors format are supported"
         raise InputError(f"model {model.name}: {reason}") from error
     check_complete(model.name, network, info)
     revision = getattr(network.config, "_commit_hash", None) or model.revision
@@ -108,8 +106,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     try:
         decoder = from_model(network, tokenizer, model.chat_template)
     except RuntimeError as error:  # such as flash attention in float32
-        if is_out_of_memory(error):
-            raise
         raise InputError(f"model {model.name}: {first_line(error)}") from error
     identity = model_identity(
         decoder,
@@ -161,6 +157,7 @@ def model_identity(
     labels = [tokenizer.decode([label]) for label in decoder.labels]
     if len({*labels}) < len(labels):  # SentencePiece decodes ▁Bob without the space, as Bob
         labels = tokenizer.convert_ids_to_tokens([*decoder.labels])
+    kinds = [bits for bits in ("4bit", "8bit") if getattr(decoder.model, f"is_loaded_in_{bits}", 0)]
     return ModelIdentity(
         name=name,
         revision=revision,
@@ -169,14 +166,8 @@ def model_identity(
         layers=len(decoder.blocks),
         labels=tuple(labels),
         chat_template=chat_template,
-        quantization=_quantization(decoder.model),
+        quantization=next(iter(kinds), None),
     )
-
-
-def _quantization(model: Any) -> str | None:
-    """Return how the weights are quantized, as reports name it."""
-    kinds = (bits for bits in ("4bit", "8bit") if getattr(model, f"is_loaded_in_{bits}", False))
-    return next(kinds, None)
 
 
 def _adapter_identity(model: Any, name: str | None) -> str | None:
@@ -207,7 +198,7 @@ def _adapter_identity(model: Any, name: str | None) -> str | None:
     return f"{(name or '+'.join(active)).rstrip('/')}@{digest.hexdigest()[:8]}"
 
 
-def local_files(folders: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:
+def local_files(folders: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return the size and the modification time of the files that a model is read from, by path.
 
     They can change between runs; a journal records this to notice. Models on the hub have none.
@@ -215,28 +206,10 @@ def local_files(folders: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]
     Args:
         folders: The folders of the model, its base model and its adapter; names on the hub are
             left out.
-
-    Returns:
-        The weights, and the files of the configuration, the tokenizer and code.
     """
-    unique = dict.fromkeys(map(Path, folders))
-    return {
-        kind: {
-            str(file): (file.stat().st_size, file.stat().st_mtime_ns)
-            for folder in unique
-            for file in sorted({file for pattern in patterns for file in folder.glob(pattern)})
-            if file.is_file()
-        }
-        for kind, patterns in (("weights", _WEIGHTS), ("files", _OTHER_FILES))
-    }
-
-
-def _quantization_config(quantization: Quantization | None) -> dict[str, Any]:
-    if quantization is None:
-        return {}
-    from transformers import BitsAndBytesConfig
-
-    return {"quantization_config": BitsAndBytesConfig(**{f"load_in_{quantization}": True})}
+    files = {file for name in folders for pattern in _FILES for file in Path(name).glob(pattern)}
+    stats = {str(file): file.stat() for file in sorted(files) if file.is_file()}
+    return {file: (stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
 
 
 def _with_adapter(network: Any, adapter: str) -> Any:
@@ -268,8 +241,7 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
         InputError: The model does not exist, its configuration cannot be read, or a revision of a
             folder is named.
     """
-    check_folder("model", name, "config.json")
-    check_revision(name, revision)
+    check_source(name, revision)
     try:
         return AutoConfig.from_pretrained(
             name, revision=revision, trust_remote_code=trust_remote_code
@@ -278,30 +250,19 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
         raise InputError(f"model {name}: {first_line(error)}") from error
 
 
-def check_folder(kind: str, name: str, *alternatives: str) -> None:
-    """Check that a name with the form of a folder is one, and holds one of the files.
+def check_source(name: str, revision: str | None) -> None:
+    """Check that a model is not in a folder that is missing, nor in one with a revision.
 
-    transformers and peft would look for a missing folder on the hub.
-
-    Raises:
-        InputError: There is no such folder, or it holds none of the files.
-    """
-    folder = Path(name)
-    if folder.is_dir() and not any((folder / file).is_file() for file in alternatives):
-        raise InputError(f"{kind} {name}: the folder has no {alternatives[0]}")
-    if not folder.is_dir() and (folder.exists() or name.startswith((".", "/"))):
-        raise InputError(f"{kind} {name}: there is no such folder")
-
-
-def check_revision(name: str, revision: str | None) -> None:
-    """Check that no revision is named of a folder, for which transformers would ignore it.
-
-    "main" may be, which is the default on the hub.
+    transformers would look for the folder on the hub, and ignore the revision; "main" is a name for
+    what is there.
 
     Raises:
-        InputError: Another one is.
+        InputError: It is.
     """
-    if revision not in (None, "main") and Path(name).is_dir():
+    is_folder = Path(name).is_dir()
+    if name.startswith((".", "/")) and not is_folder:
+        raise InputError(f"model {name}: there is no such folder")
+    if is_folder and revision not in (None, "main"):
         raise InputError(
             f"model {name}: a folder has no revisions, but revision {revision} is given; leave it "
             "out, or name a model on the hub"

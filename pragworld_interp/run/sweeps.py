@@ -19,7 +19,7 @@ from pragworld_interp.engine.interventions import Ablation, Engine
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
-from pragworld_interp.prompts.examples import Example, document_examples
+from pragworld_interp.prompts.examples import Example
 from pragworld_interp.prompts.tokenization import (
     PromptGroup,
     gold_probabilities,
@@ -27,13 +27,12 @@ from pragworld_interp.prompts.tokenization import (
     group_prompts,
     tokenize_prompts,
 )
-from pragworld_interp.run import loading
 from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
+from pragworld_interp.run.loading import local_files
 from pragworld_interp.run.memory import Work, default_budget
 from pragworld_interp.run.observations import SweepPlan, observe, recorded, remove_journals
 from pragworld_interp.run.processes import from_all, process_state
 from pragworld_interp.run.replacements import build_ablation
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
@@ -63,7 +62,6 @@ class Sweep:
         groups: The examples as token ids.
         engine: The engine.
         budget: The tokens that go through a layer at a time.
-        files: Digests of the model's files, by what they are; a run with others does not resume.
     """
 
     decoder: Decoder
@@ -72,7 +70,6 @@ class Sweep:
     groups: list[PromptGroup]
     engine: EngineName
     budget: int
-    files: dict[str, Any]
 
     def start_engine(self, positions: str = "all") -> Engine:
         """Return the engine for interventions at some positions.
@@ -151,6 +148,9 @@ class Sweep:
 
     def _identity(self, engine: Engine) -> dict[str, Any]:
         on_cpu = self.decoder.device.type == "cpu"
+        # An adapter's folder may be given as the model, without the base model that is elsewhere.
+        adapter, _, _ = (self.model.adapter or "").rpartition("@")
+        names = (self.model.name, self.decoder.model.name_or_path, adapter)
         return {
             # On a CPU, the number of threads changes how sums are rounded.
             "threads": torch.get_num_threads() if on_cpu else None,
@@ -160,35 +160,8 @@ class Sweep:
             "attention": self.decoder.attention,
             "layout": engine.layout,
             "batch_tokens": self.budget,
-            **self.files,
+            "files": local_files(name for name in names if name),
         }
-
-
-def load_sweep(
-    model: loading.Model,
-    documents: Sequence[Document],
-    generator: dict[str, Any] | None = None,
-    engine: EngineName = "sweep",
-    budget: int | None = None,
-) -> Sweep:
-    """Load a model and tokenize the prompts of documents.
-
-    Args:
-        model: The model.
-        documents: Some or all documents of one split.
-        generator: The settings of generated documents.
-        engine: The engine to run.
-        budget: The tokens that go through a layer at a time; None for the default of the device.
-
-    Raises:
-        InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
-    """
-    decoder, identity = loading.load_decoder(model)
-    # An adapter's folder may be given as the model, without the base model that is in another one.
-    names = (model.name, decoder.model.name_or_path, model.adapter)
-    files = loading.local_files(name for name in names if name)
-    examples = document_examples(documents)
-    return make_sweep(decoder, identity, examples, generator, engine, budget, files)
 
 
 def make_sweep(
@@ -198,9 +171,20 @@ def make_sweep(
     generator: dict[str, Any] | None = None,
     engine: EngineName = "sweep",
     budget: int | None = None,
-    files: dict[str, Any] | None = None,
 ) -> Sweep:
-    """Tokenize the prompts of examples for a model that is loaded; see `load_sweep`."""
+    """Tokenize the prompts of examples for a model that is loaded.
+
+    Args:
+        decoder: The model.
+        model: What reports say of it.
+        examples: Examples of one split.
+        generator: The settings of generated documents.
+        engine: The engine to run.
+        budget: The tokens that go through a layer at a time; None for the default of the device.
+
+    Raises:
+        InputError: A prompt is empty or too long.
+    """
     most = longest_prompt(decoder.model)
     prompts = tokenize_prompts(decoder.tokenizer, examples, model.chat_template, most)
     return Sweep(
@@ -210,7 +194,6 @@ def make_sweep(
         group_prompts(examples, prompts),
         engine,
         budget or default_budget(decoder.device),
-        files or {},
     )
 
 

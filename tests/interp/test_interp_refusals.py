@@ -279,10 +279,10 @@ SIX = config(num_hidden_layers=6, layer_types=["full_attention"] * 6)
     ("make", "settings", "line"),
     [
         (shutil.rmtree, {}, "model MODEL: there is no such folder$"),
-        (only(), {}, r"model MODEL: the folder has no config\.json$"),
+        (only(), {}, r"model MODEL: .*config\.json$"),
         (config(model_type="whatsit"), {}, "model MODEL: .*model type `whatsit`"),
         (cut_off, {}, "model MODEL: .*(incomplete metadata|not fully covered)"),
-        (pickled, {}, r"model MODEL: .*no file named model\.safetensors .*; only weights in safetensors format are "),
+        (pickled, {}, r"model MODEL: .*no file named model\.safetensors"),
         # Layers without weights would be random, which transformers only warns of.
         (SIX, {}, r"model MODEL: 11 weights are missing from the checkpoint \(for example model\.layers\.5\.input_l"),
         (masked, {}, "bert: its attention is not causal: tokens see later ones; use a causal language model$"),
@@ -314,10 +314,6 @@ def test_a_model_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def nothing(adapter: Path) -> None:
-    adapter.mkdir()
-
-
 def virtual_tokens(adapter: Path) -> None:
     with_virtual_tokens().save_pretrained(adapter)
 
@@ -339,8 +335,7 @@ def of(**settings: Any) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda _: None, "there is no such folder$"),
-        (nothing, r"the folder has no adapter_config\.json$"),
+        (lambda _: None, r"Can't find 'adapter_config\.json' at"),
         (of(hidden_size=64), r".*size mismatch for .*q_proj.*\[8, 64\].*\[8, 128\]"),
         (
             of(num_hidden_layers=7),
