@@ -2,10 +2,9 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
-from pragworld_interp.engine.decoder import from_model, without_labels
+from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.prompts.examples import OwnPrompts, document_examples
 from pragworld_interp.run.inputs import Layers, select_pair
 from pragworld_interp.run.loading import model_identity
@@ -258,7 +257,7 @@ def _prepared(
         if bool(listed) == bool(examples):
             raise InputError("a sweep needs either documents or prompts; give one of them")
         if examples:
-            decoder = replace(without_labels(model, tokenizer), labels=tokens)
+            decoder = from_model(model, tokenizer, labels=tokens)
         else:
             examples = document_examples(listed)
             decoder = from_model(model, tokenizer, chat_template)

@@ -8,7 +8,7 @@ positions and a mask. Architectures without such parts raise an error that names
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -78,7 +78,7 @@ class Decoder:
     model: Any
     tokenizer: Any
     blocks: tuple[Block, ...]  # from the first layer to the last
-    labels: tuple[int, ...]  # the token ids of yes and no; empty for the whole vocabulary
+    labels: tuple[int, ...]  # the tokens whose logits count, such as yes and no
     window: int | None  # the longest prompt that layers with a sliding window see as a whole
 
     @property
@@ -140,30 +140,24 @@ class Decoder:
         return finite.index(False) if False in finite else None
 
 
-def from_model(model: Any, tokenizer: Any, chat_template: bool = False) -> Decoder:
-    """Return the decoder of a causal language model, with yes and no as its labels.
+def from_model(
+    model: Any, tokenizer: Any, chat_template: bool = False, labels: Sequence[int] | None = None
+) -> Decoder:
+    """Return the decoder of a causal language model.
 
     Args:
         model: The model.
         tokenizer: Its tokenizer.
         chat_template: Whether prompts go through the tokenizer's chat template, which decides the
-            tokens of the labels.
+            tokens of yes and no.
+        labels: The tokens whose logits count; None for yes and no.
 
     Raises:
-        InputError: Blocks, attention or MLPs cannot be found, the labels are not single tokens, or
-            some weights are not in memory.
+        InputError: Blocks, attention or MLPs cannot be found, yes and no are not single tokens,
+            some weights are not in memory, a PEFT adapter is not within the model's modules, or
+            attention is flex_attention.
     """
-    labels = label_tokens(tokenizer, chat_template)
-    return replace(without_labels(model, tokenizer), labels=labels)
-
-
-def without_labels(model: Any, tokenizer: Any) -> Decoder:
-    """Return the decoder of a causal language model, with logits of the whole vocabulary.
-
-    Raises:
-        InputError: Blocks, attention or MLPs cannot be found, some weights are not in memory, a
-            PEFT adapter is not within the model's modules, or attention is flex_attention.
-    """
+    labels = label_tokens(tokenizer, chat_template) if labels is None else labels
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
     if any(parameter.is_meta for parameter in model.parameters()):
@@ -177,7 +171,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
             "among branches; use sdpa as the implementation of attention"
         )
     model.eval()
-    return Decoder(model, tokenizer, find_blocks(model), (), sliding_window(model))
+    return Decoder(model, tokenizer, find_blocks(model), tuple(labels), sliding_window(model))
 
 
 def with_adapter_inside(model: Any, adapter: str) -> Any:
@@ -499,8 +493,8 @@ def label_rows_only(model: Any, labels: tuple[int, ...]) -> Iterator[list[int] |
     An unembedding that is more than a matrix (quantized, or with an adapter) stays as it is.
     """
     head = model.get_output_embeddings()
-    if not labels or type(head) is not nn.Linear:
-        yield list(labels) or slice(None)
+    if type(head) is not nn.Linear:
+        yield list(labels)
         return
     rows = torch.tensor(labels, device=head.weight.device)
 
