@@ -38,7 +38,7 @@ from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.engine.packing import work_units
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import group_prompts, tokenize_prompts
-from pragworld_interp.run.memory import default_budget
+from pragworld_interp.run.observations import default_budget
 from pragworld_tasks.files import write_json
 
 SIZES = {"gpu": (24, 2048), "quick": (3, 128)}  # layers and width: 1.6 billion weights, and few

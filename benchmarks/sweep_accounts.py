@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from pragworld_interp.engine import packing
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.modules import replaced_forward
-from pragworld_interp.run.memory import CPU_TOKENS
+from pragworld_interp.run.observations import CPU_TOKENS
 
 # The most tokens for each token of the trees, at these batch sizes, and copies of the branches.
 PADDING, COPIES = 1.05, 1.5

@@ -24,7 +24,7 @@ from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import PromptGroup, group_prompts, tokenize_prompts
-from pragworld_interp.run.memory import default_budget
+from pragworld_interp.run.observations import default_budget
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate

@@ -5,17 +5,36 @@ by a budget in tokens. What is observed therefore depends neither on interruptio
 processes share the run.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
+import torch
+from accelerate.utils.memory import clear_device_cache
 from tqdm import tqdm
 
-from pragworld_interp.run.memory import Element, Work, within_memory
+from pragworld_interp.engine.modules import is_out_of_memory
 from pragworld_interp.run.processes import hides_progress, own_share, process_state
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
+
+# Tokens that go through a block at a time. On a CPU more is slower, because less fits its cache.
+CPU_TOKENS = 1280
+ACCELERATOR_TOKENS = 32768
+_FEWEST_TOKENS = 16
+
+Element = TypeVar("Element")
+
+# A function from some items and a budget in tokens to what it observes of each item.
+Work = Callable[[Sequence[Element], int], list[Any]]
+
+
+def default_budget(device: torch.device) -> int:
+    """Return how many tokens go through a layer at a time on a device."""
+    return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,7 @@ class SweepPlan(Generic[Element]):
 
     Attributes:
         units: Items that run together.
-        work: A function from some items and a budget in tokens to what it observes of each item.
+        work: What observes them.
         budget: The tokens that go through a layer at a time.
         name: What an error calls an item.
         description: The text beside the progress bar.
@@ -47,7 +66,6 @@ def observe(
     """
     mine = own_share(len(plan.units))
     left = [number for number in mine if number not in done]
-    units = (plan.units[number] for number in left)
     with tqdm(
         total=len(mine),
         initial=len(mine) - len(left),
@@ -56,11 +74,37 @@ def observe(
         smoothing=0,
         disable=hides_progress(),
     ) as progress:
-        for observation in zip(
-            left, within_memory(units, plan.work, plan.budget, plan.name), strict=True
-        ):
+        for observation in zip(left, _within_memory(plan, left), strict=True):
             yield observation
             progress.update()
+
+
+def _within_memory(plan: SweepPlan[Element], numbers: Sequence[int]) -> Iterator[list[Any]]:
+    """Yield what is observed of each unit; out of memory, halve the items and tokens at a time.
+
+    What did not fit is not tried again for the units that follow.
+    """
+    budget, most = plan.budget, None
+    for number in numbers:
+        items = plan.units[number]
+        results: list[Any] = []
+        while len(results) < len(items):
+            part = items[len(results) :][:most]
+            try:
+                results += plan.work(part, budget)
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            clear_device_cache(garbage_collection=True)  # of what the error referred to
+            if len(part) == 1 and budget <= _FEWEST_TOKENS:
+                raise InputError(
+                    f"out of memory on {plan.name(part[0])}, even on its own; use a smaller dtype, "
+                    "quantize the model, or use a larger device"
+                )
+            most = math.ceil(len(part) / 2)
+            budget = max(budget // 2, min(budget, _FEWEST_TOKENS))
+        yield results
 
 
 def recorded(

@@ -29,8 +29,14 @@ from pragworld_interp.prompts.tokenization import (
 )
 from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
 from pragworld_interp.run.loading import local_files
-from pragworld_interp.run.memory import Work, default_budget
-from pragworld_interp.run.observations import SweepPlan, observe, recorded, remove_journals
+from pragworld_interp.run.observations import (
+    SweepPlan,
+    Work,
+    default_budget,
+    observe,
+    recorded,
+    remove_journals,
+)
 from pragworld_interp.run.processes import from_all, process_state
 from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.errors import InputError

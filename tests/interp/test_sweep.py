@@ -27,7 +27,7 @@ from pragworld_interp.engine.packing import group_batch
 from pragworld_interp.engine.patching import patched_logits
 from pragworld_interp.prompts.alignment import PatchingPair, align_tokens
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run.memory import within_memory
+from pragworld_interp.run.observations import SweepPlan, observe
 from pragworld_interp.run.replacements import build_ablation
 from pragworld_interp.run.sweeps import gold_by_group
 from pragworld_tasks.errors import InputError
@@ -175,8 +175,8 @@ def test_out_of_memory_less_runs_at_a_time() -> None:
             raise torch.OutOfMemoryError("full")
 
     def run() -> Any:
-        (found,) = within_memory([groups()], work, 400, lambda group: str(group.number))
-        return found
+        plan = SweepPlan([groups()], work, 400, lambda group: str(group.number), "a test")
+        return [found for _, found in observe(plan)]
 
     expected = run()
     with decoder.blocks[1].mlp.register_forward_pre_hook(allocate):
