@@ -157,10 +157,4 @@ def _label_tokens(
         )
     ordered = [answer, *(label for label in labels if label != answer)]
     space = "" if chat_template or text[-1:].isspace() or text[-1:] in ("", *"([{") else " "
-    tokens = single_tokens(tokenizer, text, [f"{space}{label}" for label in ordered])
-    if tokens is None:
-        raise InputError(
-            f"prompt {row}: the labels {', '.join(ordered)!r} must be different single tokens "
-            "behind the prompt; choose other labels"
-        )
-    return tokens
+    return single_tokens(tokenizer, text, [f"{space}{label}" for label in ordered], f"prompt {row}")

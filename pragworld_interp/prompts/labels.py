@@ -42,24 +42,22 @@ def label_tokens(tokenizer: Any, chat_template: bool = False) -> tuple[int, int]
     """
     (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
     completions = [label_completion(answer, chat_template) for answer in ("yes", "no")]
-    tokens = single_tokens(tokenizer, text, completions)
-    if tokens is None:
-        name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-        raise InputError(
-            f"tokenizer {name}: {completions[0]!r} and {completions[1]!r} must be single tokens "
-            "behind a prompt; use another model"
-        )
-    yes, no = tokens
+    name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    yes, no = single_tokens(tokenizer, text, completions, f"tokenizer {name}")
     return yes, no
 
 
-def single_tokens(tokenizer: Any, text: str, completions: Sequence[str]) -> list[int] | None:
-    """Return the token of each completion behind a text; None if they are not different tokens.
+def single_tokens(tokenizer: Any, text: str, completions: Sequence[str], subject: str) -> list[int]:
+    """Return the token of each completion behind a text.
 
     Args:
         tokenizer: The model's tokenizer.
         text: The text.
         completions: What may follow it, with the space that stands before it if there is one.
+        subject: What an error begins with.
+
+    Raises:
+        InputError: They are not different tokens.
     """
     before, *behind = (
         tokenizer(text + completion, add_special_tokens=False)["input_ids"]
@@ -67,7 +65,12 @@ def single_tokens(tokenizer: Any, text: str, completions: Sequence[str]) -> list
     )
     added = [ids[len(before) :] for ids in behind if ids[: len(before)] == before]
     tokens = {ids[0] for ids in added if len(ids) == 1} - {getattr(tokenizer, "unk_token_id", None)}
-    return [ids[0] for ids in added] if len(tokens) == len(completions) else None
+    if len(tokens) < len(completions):
+        raise InputError(
+            f"{subject}: {', '.join(map(repr, completions))} must be different single tokens "
+            "behind the prompt; use another model, or prompts with other labels"
+        )
+    return [ids[0] for ids in added]
 
 
 def text_before_answer(

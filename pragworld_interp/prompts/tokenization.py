@@ -131,18 +131,13 @@ def group_positions(group: PromptGroup, positions: str) -> list[frozenset[int]]:
         for prompt, parts in zip(group.prompts, group.parts, strict=True)
     ]
     for (example, prompt), own in zip(group.pairs, selected, strict=True):
-        if not own:
-            raise InputError(f"{example.place}: {_absence(example, len(prompt), positions)}")
+        if own:
+            continue
+        reason = (
+            f"the prompt has {len(prompt)} tokens, none of them in {positions}; choose another span"
+            if ":" in positions
+            else "the text, the tokenizer or the chat template does not tell which positions "
+            f"hold the {positions}; use positions all, last or a span"
+        )
+        raise InputError(f"{example.place}: {reason}")
     return selected
-
-
-def _absence(example: Example, length: int, positions: str) -> str:
-    """Return why a prompt has none of the positions that were asked for, and what to do."""
-    if ":" in positions:
-        return f"the prompt has {length} tokens, none of them in {positions}; choose another span"
-    unknown = (
-        f"the tokenizer or the chat template does not tell which positions hold the {positions}"
-        if example.context
-        else f"which positions hold the {positions} is unknown for prompts of your own"
-    )
-    return f"{unknown}; use positions all, last or a span"

@@ -115,11 +115,12 @@ def test_where_a_prompt_has_no_such_position_it_is_named() -> None:
     hidden = replace(group, parts=(parts, PromptParts()))
     for positions in ("dialogue", "question"):
         with pytest.raises(
-            InputError, match=f"row 1: the tokenizer or .* hold the {positions}; use positions all"
+            InputError,
+            match=f"row 1: the text, the tokenizer or .* hold the {positions}; use positions all",
         ):
             group_positions(hidden, positions)
     own = Example(0, 0, True, "Bob", "Who?", (0, 1), ("Bob", "Mia"))
-    with pytest.raises(InputError, match=r"prompt 0: .* is unknown for prompts of your own; use"):
+    with pytest.raises(InputError, match=r"prompt 0: the text, .* hold the question; use"):
         group_positions(PromptGroup((own,), (ids,), (PromptParts(),)), "question")
 
 

@@ -195,11 +195,11 @@ def one_word() -> Any:
         (lambda: swept(**TWO | {"answers": ["Bob", "Max"]}), "prompt 1: the answer is 'Max', the labels are"),
         (lambda: swept(**TWO | {"labels": ["Bob"]}), "prompt 0: .* there must be at least two different labels, each"),
         (lambda: swept(**TWO | {"labels": [*NAMES, "Bob"]}), "prompt 0: .* there must be at least two different label"),
-        (lambda: swept(**TWO | {"labels": ["Bob", "Alice Bob"]}), "prompt 0: the labels 'Bob, Alice Bob' must be diff"),
+        (lambda: swept(**TWO | {"labels": ["Bob", "Alice Bob"]}), "prompt 0: ' Bob', ' Alice Bob' must be different single"),
         (lambda: swept(**TWO | {"prompts": ["", "Who?"], "labels": NAMES[:2], "answers": ["Bob", "Bob"]}), "prompt 0: the prompt is empty; give"),
-        (lambda: swept(**TWO, positions="question"), "prompt 0: which positions hold the question is unknown for prom"),
+        (lambda: swept(**TWO, positions="question"), "prompt 0: the text, the tokenizer or the chat template does"),
         (lambda: swept(tokenizer="gpt2"), r"str: not a tokenizer of transformers; load it with AutoTokenizer\.from_"),
-        (lambda: swept(tokenizer=one_word()), r"tokenizer .*: ' yes' and ' no' must be single tokens behind a prompt;"),
+        (lambda: swept(tokenizer=one_word()), r"tokenizer .*: ' yes', ' no' must be different single tokens behind the prompt;"),
         (lambda: swept(model=TINY), "str: not a causal language model in memory; load it with AutoModelForCausalLM"),
         (lambda: swept(model=tiny()[0].model), "Qwen3Model: not a causal language model in memory; load it with Auto"),
         (lambda: swept(model=encoder_decoder()), "t5: the model has an encoder, but layers are swept in decoders only$"),
@@ -226,7 +226,9 @@ def test_labels_must_be_single_tokens(labels: tuple[list[int], list[int]]) -> No
             ids = yes if text.endswith(" yes") else no if text.endswith(" no") else []
             return {"input_ids": [9, *ids]}
 
-    with pytest.raises(InputError, match=r"^tokenizer labels only: .*must be single tokens "):
+    with pytest.raises(
+        InputError, match=r"^tokenizer labels only: .*must be different single tokens "
+    ):
         label_tokens(Words())
 
 
