@@ -253,14 +253,11 @@ def _prepared(
     modes = [(module, module.training) for module in model.modules()]
     try:
         listed = list(documents or ())
-        examples, tokens = own.examples(tokenizer, chat_template)
+        examples, labels = own.examples(tokenizer, chat_template)
         if bool(listed) == bool(examples):
             raise InputError("a sweep needs either documents or prompts; give one of them")
-        if examples:
-            decoder = from_model(model, tokenizer, labels=tokens)
-        else:
-            examples = document_examples(listed)
-            decoder = from_model(model, tokenizer, chat_template)
+        decoder = from_model(model, tokenizer, chat_template, labels if examples else None)
+        examples = examples or document_examples(listed)
         if process_state().num_processes > 1:
             raise InputError(
                 "a model in memory is swept by one process; for several, use `pragworld-interp`"

@@ -88,14 +88,7 @@ def align_altered(original: Tokens, altered: Tokens) -> Alignment:
 def align_utterances(
     original: Tokens, altered: Tokens, parts: PromptParts, altered_parts: PromptParts
 ) -> Alignment:
-    """Return the part of `align_tokens` in the utterances that hold a difference.
-
-    Args:
-        original: The original prompt.
-        altered: The altered prompt.
-        parts: The parts of the original prompt.
-        altered_parts: The parts of the altered prompt.
-    """
+    """Return the part of `align_tokens` in the utterances that hold a difference."""
     aligned = align_tokens(original, altered)
     targets = _differing_utterances(parts, {target for target, _ in aligned})
     sources = _differing_utterances(altered_parts, {source for _, source in aligned})
