@@ -13,11 +13,11 @@ from statistics import NormalDist
 import numpy as np
 
 from pragworld_interp.prompts.examples import document_examples
-from pragworld_interp.run.inputs import build_report, data_identity
+from pragworld_interp.run.inputs import data_identity, document_results
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import StatisticsSettings
-from pragworld_tasks.layers.settings import Intervention, ModelIdentity
+from pragworld_tasks.layers.settings import Intervention, ModelIdentity, every_layer
 
 LAYERS, SWEEPS = 28, 100
 SIZES = (6,) * 60 + (5,) * 28  # 500 documents in 88 groups
@@ -65,7 +65,9 @@ def sweep(documents: Sequence[Document], noise: float, lost: float, seed: int) -
     model = ModelIdentity("simulated", None, None, "float32", LAYERS, (" yes", " no"), False)
     examples = document_examples(documents)
     data = data_identity(examples)
-    return build_report(examples, gold, model, data, Intervention("mlp", "zero"), settings=QUICK)
+    results = document_results(examples, gold)
+    intervention = Intervention("mlp", "zero")
+    return LayerReport(model, data, intervention, every_layer(LAYERS), results, QUICK)
 
 
 def lost_margin(noise: float, points: float) -> float:

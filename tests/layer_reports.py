@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from pragworld_interp.prompts.examples import document_examples
-from pragworld_interp.run.inputs import build_report, data_identity
+from pragworld_interp.run.inputs import data_identity, document_results
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import StatisticsSettings
-from pragworld_tasks.layers.settings import Intervention, ModelIdentity
+from pragworld_tasks.layers.settings import Intervention, ModelIdentity, every_layer
 
 QUICK = StatisticsSettings(resamples=60)
 
@@ -63,16 +63,16 @@ def make_report(
         labels=(" yes", " no"),
         chat_template=False,
     )
-    data = data_identity(document_examples(documents))
+    examples = document_examples(documents)
     is_yes = np.array([document.answer == "yes" for document in documents])[:, None]
     gold = np.where(is_yes, yes, 1 - yes)
-    return build_report(
-        document_examples(documents),
-        gold,
+    return LayerReport(
         model,
-        data,
+        data_identity(examples),
         intervention or Intervention("mlp", "zero"),
-        settings=settings,
+        every_layer(model.layers),
+        document_results(examples, gold),
+        settings,
     )
 
 

@@ -1,4 +1,4 @@
-"""What goes into a sweep, documents or prompts and layers, and the report of what comes out."""
+"""What goes into a sweep, documents or prompts and layers, and what a report says of them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,16 +11,9 @@ from numpy.typing import ArrayLike
 from pragworld_interp.prompts.examples import Example, fingerprint
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.ablation_report import LayerReport
-from pragworld_tasks.layers.layer_statistics import DocumentResult, StatisticsSettings
+from pragworld_tasks.layers.layer_statistics import DocumentResult
 from pragworld_tasks.layers.report import DIGITS
-from pragworld_tasks.layers.settings import (
-    DataIdentity,
-    Intervention,
-    ModelIdentity,
-    Target,
-    every_layer,
-)
+from pragworld_tasks.layers.settings import DataIdentity, Target
 
 # As a user names them: a layer alone, or layers together.
 Layers: TypeAlias = Sequence[int | Sequence[int]]
@@ -139,16 +132,8 @@ def parse_layers(text: str) -> list[int | tuple[int, ...]]:
     return layers
 
 
-def build_report(
-    examples: Sequence[Example],
-    gold: ArrayLike,
-    model: ModelIdentity,
-    data: DataIdentity,
-    intervention: Intervention,
-    targets: Sequence[Target] | None = None,
-    settings: StatisticsSettings | None = None,
-) -> LayerReport:
-    """Return the report of probabilities, which it rounds to `DIGITS`, as its file has them.
+def document_results(examples: Sequence[Example], gold: ArrayLike) -> tuple[DocumentResult, ...]:
+    """Return what a report says of examples, rounded to `DIGITS`, as its file has it.
 
     Rounding never creates a tie.
 
@@ -157,24 +142,17 @@ def build_report(
         gold: [examples, 1 + targets] the probability of the gold answer against the likeliest
             other label, in the plain run, then with each target ablated. Above one half the answer
             is right.
-        model: The model that was swept.
-        data: What is said of the examples.
-        intervention: What was done to each target.
-        targets: What was ablated in turn; None for every layer.
-        settings: The settings of the statistics; None for the defaults.
 
     Raises:
-        ValueError: Shapes or identities contradict each other.
+        ValueError: `gold` holds other numbers than probabilities.
     """
     gold = np.asarray(gold, dtype=np.float64)
+    if not ((gold >= 0) & (gold <= 1)).all():
+        raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
     rounded = np.round(gold, DIGITS)
     new_tie = (rounded == 0.5) & (gold != 0.5)
     rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
-    results = (
+    return tuple(
         DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
         for d, values in zip(examples, rounded.tolist(), strict=True)
-    )
-    chosen = every_layer(model.layers) if targets is None else tuple(targets)
-    return LayerReport(
-        model, data, intervention, chosen, tuple(results), settings or StatisticsSettings()
     )

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from pydantic import TypeAdapter
 
@@ -27,7 +26,7 @@ from pragworld_interp.prompts.tokenization import (
     group_prompts,
     tokenize_prompts,
 )
-from pragworld_interp.run.inputs import Layers, build_report, choose_targets, data_identity
+from pragworld_interp.run.inputs import Layers, choose_targets, data_identity, document_results
 from pragworld_interp.run.loading import local_files
 from pragworld_interp.run.observations import (
     SweepPlan,
@@ -203,6 +202,13 @@ def make_sweep(
     )
 
 
+def _finish(report: LayerReport | PatchingReport, out: Path | None) -> None:
+    """Write a report, and remove the journals that it was made of."""
+    if out is not None:
+        report.write(out, overwrite=True)
+        remove_journals(out)
+
+
 # Ablation -----------------------------------------------------------------------------------------
 
 
@@ -249,11 +255,9 @@ def ablate_layers(
     if by_group is None:
         return None
     examples = [example for group, _ in by_group for example in group.examples]
-    gold = np.array([row for _, rows in by_group for row in rows])
-    report = build_report(examples, gold, sweep.model, sweep.data, intervention, targets)
-    if out is not None:
-        report.write(out, overwrite=True)
-        remove_journals(out)
+    results = document_results(examples, [row for _, rows in by_group for row in rows])
+    report = LayerReport(sweep.model, sweep.data, intervention, targets, results)
+    _finish(report, out)
     return report
 
 
@@ -316,9 +320,7 @@ def patch_layers(
         return None
     effects = _PAIRS.validate_python([effect for _, own in by_group for effect in own])
     report = PatchingReport(sweep.model, sweep.data, positions, effects)
-    if out is not None:
-        report.write(out, overwrite=True)
-        remove_journals(out)
+    _finish(report, out)
     return report
 
 

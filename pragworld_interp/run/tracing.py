@@ -38,9 +38,7 @@ def trace_layers(sweep: Sweep) -> TokenReport:
     original = next(n for n, example in enumerate(group.examples) if example.is_original)
     altered = 1 - original
     parts, sources = _parts_and_sources(group, original, altered)
-    by_part: dict[Part, list[int]] = {part: [] for part in PART_TITLES}
-    for position in sources:
-        by_part[parts[position]].append(position)
+    by_part = {part: [at for at in sources if parts[at] == part] for part in PART_TITLES}
     by_part = {part: positions for part, positions in by_part.items() if positions}
     pairs = [
         PatchingPair(original, altered, [(position, sources[position]) for position in positions])

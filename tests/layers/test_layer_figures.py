@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pragworld_interp.prompts.examples import document_examples
-from pragworld_interp.run.inputs import build_report
+from pragworld_interp.run.inputs import document_results
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.statistics import Interval
 from pragworld_tasks.layers import EXAMPLES
@@ -40,9 +40,8 @@ def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> 
     model = dataclasses.replace(MODELS["small"].model, layers=layers)
     data = MODELS["small"].data
     intervention = Intervention(module, "zero", positions="last")
-    return build_report(
-        document_examples(documents), gold, model, data, intervention, targets, QUICK
-    )
+    results = document_results(document_examples(documents), gold)
+    return LayerReport(model, data, intervention, tuple(targets), results, QUICK)
 
 
 SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Target((5, 7))])
