@@ -238,11 +238,6 @@ def _prepared(
     """Prepare a sweep within a `with` statement, after which the model is as it was."""
     model = getattr(model, "_orig_mod", model)  # of torch.compile
     check_choice("engine", engine, EngineName)
-    if not hasattr(tokenizer, "convert_ids_to_tokens"):
-        raise InputError(
-            f"{type(tokenizer).__name__}: not a tokenizer of transformers; load it with "
-            "AutoTokenizer.from_pretrained"
-        )
     if chat_template and not tokenizer.chat_template:
         raise InputError("the tokenizer has no chat template; leave out chat_template=True")
     if getattr(model, "get_output_embeddings", lambda: None)() is None:

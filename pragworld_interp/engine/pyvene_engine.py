@@ -108,11 +108,10 @@ def _patched_logits(
     decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
 ) -> PatchedLogits:
     inputs = [_component(decoder, block.module, "input") for block in decoder.blocks]
-    collect = _Intervenable(
-        [{"component": at, "intervention": pyvene.CollectIntervention()} for at in inputs],
-        decoder.model,
-    )
-    interchanges = [_intervenable(decoder, at, pyvene.VanillaIntervention()) for at in inputs]
+    collecting = [{"component": at, "intervention": pyvene.CollectIntervention()} for at in inputs]
+    collect = _Intervenable(collecting, decoder.model)
+    patching = ({"component": at, "intervention": pyvene.VanillaIntervention()} for at in inputs)
+    interchanges = [_Intervenable([each], decoder.model) for each in patching]
     plain = torch.stack(
         [_label_logits(decoder, decoder.model(**_inputs(decoder, prompt))) for prompt in prompts]
     )
@@ -185,11 +184,6 @@ class _Replacement(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentat
     ) -> Tensor:
         """Return what a tensor becomes, given `history` and `chosen` as `Ablation.replaced`."""
         return self._ablation.replaced(self._layer, base, columns=self._columns, **where)
-
-
-def _intervenable(decoder: Decoder, component: str, intervention: Any) -> "_Intervenable":
-    settings = {"component": component, "intervention": intervention}
-    return _Intervenable([settings], decoder.model)
 
 
 class _Intervenable(pyvene.IntervenableModel):

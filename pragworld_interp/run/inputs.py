@@ -95,17 +95,12 @@ def choose_targets(
             )
         if len({*target.layers}) < len(target.layers) or chosen.count(target) > 1:
             raise InputError(f"layers {target.name}: given twice; give each of them once")
-        if heads is not None and len(target.layers) > 1:
-            raise InputError(
-                f"layers {target.name}: heads are ablated one at a time; give single layers"
-            )
     if heads is None:
         return tuple(chosen)
-    return tuple(
-        Target((layer,), head)
-        for (layer,) in (target.layers for target in chosen)
-        for head in range(heads[layer])
-    )
+    if together := [target.name for target in chosen if len(target.layers) > 1]:
+        raise InputError(f"layers {together[0]}: heads are ablated one at a time")
+    alone = [layer for target in chosen for layer in target.layers]
+    return tuple(Target((layer,), head) for layer in alone for head in range(heads[layer]))
 
 
 def parse_layers(text: str) -> list[int | tuple[int, ...]]:

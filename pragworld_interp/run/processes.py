@@ -1,16 +1,12 @@
 """Processes that share a run: `accelerate launch` or `torchrun` starts them, each with a model."""
 
 from datetime import timedelta
-from typing import TypeVar
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
 
 # A process with faster devices waits for the others at the end; torch would give up after minutes.
 _LONGEST_WAIT = timedelta(days=1)
-
-_Value = TypeVar("_Value")
 
 
 def process_state() -> PartialState:
@@ -24,12 +20,6 @@ def own_share(count: int) -> range:
     """Return the numbers of what this process does of `count` things."""
     state = process_state()
     return range(state.process_index, count, state.num_processes)
-
-
-def from_all(values: list[_Value]) -> list[_Value]:
-    """Return the values of all processes, in all processes."""
-    result: list[_Value] = gather_object(values)
-    return result
 
 
 def hides_progress() -> bool | None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 from tqdm import tqdm
 
@@ -14,7 +15,7 @@ from pragworld_interp.engine.interventions import Ablation, ablated_module
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run.processes import from_all, hides_progress, own_share
+from pragworld_interp.run.processes import hides_progress, own_share
 from pragworld_tasks.layers.settings import Intervention, Target
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
@@ -77,7 +78,7 @@ def build_ablation(
     with rope_of_each_row(decoder.model):
         mine = [numbers[place] for place in own_share(len(numbers))]
         progress = tqdm(mine, desc=replacement, unit="prompt", disable=hides_progress())
-        by_prompt = dict(from_all([(number, measure(number)) for number in progress]))
+        by_prompt = dict(gather_object([(number, measure(number)) for number in progress]))
     outputs = torch.cat([by_prompt[number] for number in numbers], 1)
     if replacement == "mean":
         # Some devices have no float64.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from accelerate.utils import gather_object
 from pydantic import TypeAdapter
 
 from pragworld_interp.engine import agreement, packing
@@ -36,7 +37,7 @@ from pragworld_interp.run.observations import (
     recorded,
     remove_journals,
 )
-from pragworld_interp.run.processes import from_all, process_state
+from pragworld_interp.run.processes import process_state
 from pragworld_interp.run.replacements import build_ablation
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
@@ -94,11 +95,11 @@ class Sweep:
         prompts = [group.prompts for group in self.groups]
         longest = packing.longest_tree(self.groups, positions)
         # Processes that share a run must pack alike, so what one of them finds holds for all.
-        obstacles = from_all([agreement.tree_obstacle(self.decoder, prompts, longest)])
+        obstacles = gather_object([agreement.tree_obstacle(self.decoder, prompts, longest)])
         reason = next((obstacle for obstacle in obstacles if obstacle), None)
         if reason is None:
             return True
-        if not all(from_all([agreement.rows_agree(self.decoder, prompts)])):
+        if not all(gather_object([agreement.rows_agree(self.decoder, prompts)])):
             raise InputError(
                 f"{self.model.name}: its residuals in a batch are not those of each prompt, so it "
                 "cannot be swept in one pass; use the engine pyvene"

@@ -198,7 +198,6 @@ def one_word() -> Any:
         (lambda: swept(**TWO | {"labels": ["Bob", "Alice Bob"]}), "prompt 0: ' Bob', ' Alice Bob' must be different single"),
         (lambda: swept(**TWO | {"prompts": ["", "Who?"], "labels": NAMES[:2], "answers": ["Bob", "Bob"]}), "prompt 0: the prompt is empty; give"),
         (lambda: swept(**TWO, positions="question"), "prompt 0: the text, the tokenizer or the chat template does"),
-        (lambda: swept(tokenizer="gpt2"), r"str: not a tokenizer of transformers; load it with AutoTokenizer\.from_"),
         (lambda: swept(tokenizer=one_word()), r"tokenizer .*: ' yes', ' no' must be different single tokens behind the prompt;"),
         (lambda: swept(model=TINY), "str: not a causal language model in memory; load it with AutoModelForCausalLM"),
         (lambda: swept(model=tiny()[0].model), "Qwen3Model: not a causal language model in memory; load it with Auto"),
