@@ -7,19 +7,19 @@ from pragworld_tasks.authoring.author_command import add_author, add_review
 from pragworld_tasks.command_line import run_command
 from pragworld_tasks.data.data_command import add_data
 from pragworld_tasks.dialogues.generate_command import add_generate
+from pragworld_tasks.evaluation.collect_command import add_collect
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.submit_command import add_submit, add_verify
 from pragworld_tasks.link import add_link, add_path
-from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 from pragworld_tasks.text_alterations.alter_command import add_alter
 
 GROUPS = {
-    "evaluate": (add_score, add_board),
+    "evaluate": (add_collect, add_score, add_board),
     "make data": (add_generate, add_alter, add_author, add_review),
-    "sensitivity to wording": (add_collect, add_decompose, add_paraphrase),
+    "sensitivity to wording": (add_decompose, add_paraphrase),
     "publish": (add_verify, add_submit),
     "set up": (add_link, add_path, add_data),
 }

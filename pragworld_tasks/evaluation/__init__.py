@@ -1,1 +1,1 @@
-"""Prompts, answers, metrics and reports: from documents and responses to numbers."""
+"""From responses to numbers: answers, metrics, comparisons, run records, and resumable runs."""

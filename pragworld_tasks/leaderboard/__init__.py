@@ -1,1 +1,1 @@
-"""Results of many runs: their records, the page that shows them, submissions and verification."""
+"""The board's pages, and submissions to ours and to others: what is written and verified."""

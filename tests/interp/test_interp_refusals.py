@@ -175,7 +175,7 @@ def one_word() -> Any:
         (lambda: swept(layers=[1, 1]), "layers 1: given twice; give each of them once$"),
         (lambda: swept(layers=[(2, 2)]), r"layers 2\+2: given twice; give each of them once$"),
         (lambda: swept(layers=[]), "layers: there are none; name at least one, or leave out layers for all$"),
-        (lambda: swept(layers=[(1, 2)], module="heads"), r"layers 1\+2: heads are ablated one at a time; give single"),
+        (lambda: swept(layers=[(1, 2)], module="heads"), r"layers 1\+2: heads are ablated one at a time"),
         (lambda: swept(layers=["1"]), r"layers=\['1'\]: not a list of layers; give .*\[3, \(5, 7\)\]$"),
         (lambda: parse_layers("4-3,1"), "layers 4-3,1: must be numbers, ranges, or layers to ablate together, such as "),
         (lambda: parse_layers("0-99999999999"), "layers 0-99999999999: must be numbers, "),
