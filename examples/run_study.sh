@@ -13,7 +13,8 @@
 #
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
-#   TRAIN='--use_peft'                   further options of pragworld-train
+#   TRAIN='--use_peft'                   further options of pragworld-train; it stops where no layer
+#                                        has evidence, unless they have --layer_selection sign
 #   CHAT_TEMPLATE=1                      apply it in all steps; CHAT_TEMPLATE= for base models
 set -euo pipefail
 : "${OUT:?set OUT to a folder that outlives the machine}" "${1:?name one or more models}"

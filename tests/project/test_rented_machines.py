@@ -34,8 +34,9 @@ def study(out: Path, model: Path, log: Path) -> subprocess.Popen[bytes]:
         "TASKS": "pragworld_manual_mc",
         "METADATA": METADATA,
         "CHAT_TEMPLATE": "",
-        "TRAIN": "--use_peft --max_steps 4 --save_steps 1 --logging_steps 1 --use_cpu"
-        ' --report_to none --dataset_config {"groups":4}',
+        # Four groups give no evidence for any layer.
+        "TRAIN": "--layer_selection sign --use_peft --max_steps 4 --save_steps 1 --logging_steps 1"
+        ' --use_cpu --report_to none --dataset_config {"groups":4}',
         "TMPDIR": str(log.parent),
     }
     with log.open("wb") as output:
