@@ -55,12 +55,12 @@ def find_positions(batch: Mapping[str, Any], tokens: Tensor) -> LossPositions:
 
 def token_mask(batch: Mapping[str, Any]) -> Tensor:
     """Return [rows, length], True for tokens and False for padding."""
-    if "attention_mask" in batch:
-        mask: Tensor = batch["attention_mask"].bool()
-        return mask
-    if "probe_mask" in batch:  # of sequences that TRL concatenates
-        of_tokens: Tensor = batch["probe_mask"]
-        return of_tokens
+    for name in ("attention_mask", "probe_mask"):  # the latter if TRL concatenates sequences
+        if name in batch:
+            mask: Tensor = batch[name].bool()
+            return mask
+    if "position_ids" not in batch:  # no padding that the model would know of
+        return torch.ones_like(batch["input_ids"], dtype=torch.bool)
     # Of those that another collator concatenates: padding after them has position 0, and so does
     # the first token of each sequence. But position 1 follows only the latter.
     positions = batch["position_ids"]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pragworld_tasks.errors import InputError
+from pragworld_train.hooks import token_mask
 from pragworld_train.losses import LabelProbe, at_ends, hls_loss, ula_loss
 
 OUTPUT = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]], [[0.0, 1.0], [9.0, 9.0], [9.0, 9.0]]])
@@ -28,6 +29,10 @@ def test_padding_does_not_count_in_hls_or_its_gradient() -> None:
         hls_loss(output, MASK).backward()  # type: ignore[no-untyped-call]
         assert output.grad is not None
         torch.testing.assert_close(output.grad, expected)
+
+
+def test_without_a_mask_all_tokens_count_as_they_do_for_the_model() -> None:
+    assert token_mask({"input_ids": torch.tensor([[0, 5], [7, 0]])}).all()
 
 
 def test_ula_is_the_mean_cross_entropy_over_layers_and_examples() -> None:
