@@ -39,10 +39,10 @@ README_LINES = 160
 BUDGETS = {
     "pragworld_tasks/*.py": 1_475,
     "pragworld_tasks/data": 1_210,
-    "pragworld_tasks/evaluation": 2_650,
+    "pragworld_tasks/evaluation": 2_730,
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,
-    "pragworld_tasks/leaderboard": 1_395,
+    "pragworld_tasks/leaderboard": 1_320,
     "pragworld_tasks/authoring": 2_175,
     "pragworld_tasks/tiny": 20,
     "pragworld_tasks/web": 30,

@@ -1,12 +1,14 @@
-"""Answers of real models from the paper's released runs, and of the readers of the labels.
+"""Answers of the paper's released runs and of the readers of the labels, and the paper's tables.
 
 The answers ship with the package, a file for each model and split, so that a run can be compared
 with them offline. They were read from the first line (at most 40 characters) of each response in
 the released run files (MIT licence).
 """
 
+import csv
 import functools
 from importlib.resources import as_file, files
+from typing import NamedTuple
 
 from pragworld_tasks.data.documents import Answer, Split
 from pragworld_tasks.data.label_readings import label_readings
@@ -88,3 +90,27 @@ def _records(ours: list[Answer | None], released: list[Answer | None]) -> list[A
         AnswerRecord(row=row, answer=answer, released=by_released)
         for row, (answer, by_released) in enumerate(zip(ours, released, strict=True))
     ]
+
+
+class PublishedRow(NamedTuple):
+    """A row of one of the paper's tables, with the figures by metric as they are printed."""
+
+    table: int
+    model: str
+    fine_tuned: bool
+    percents: dict[str, str]
+
+
+def published_rows(split: str) -> list[PublishedRow]:
+    """Return the rows of Tables 1, 2, 3 and 15 of the paper that are on a split, in their order.
+
+    All figures on the manual split are by the released grouping (98 groups).
+    """
+    rows: dict[tuple[int, str, bool], PublishedRow] = {}
+    text = (files("pragworld_tasks.data") / "published_results.csv").read_text(encoding="utf-8")
+    for line in csv.DictReader(text.splitlines()):
+        if line["split"] == split:
+            key = (int(line["table"]), line["model"], line["fine_tuned"] == "yes")
+            row = rows.setdefault(key, PublishedRow(*key, {}))
+            row.percents[line["metric"]] = line["percent"]
+    return list(rows.values())

@@ -6,12 +6,15 @@ standard error and its bootstrap interval follow from the tally in the same way 
 every breakdown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from pragworld_tasks.data.documents import Answer
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -305,3 +308,56 @@ def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -
             shares[:, start : start + draws] = times @ right / (times @ total)
     shares[..., np.count_nonzero(total, axis=0) < LEAST_GROUPS] = np.nan
     return shares
+
+
+# Calibration --------------------------------------------------------------------------------------
+
+_EDGES = (50, 60, 70, 80, 90, 100)  # of bins of confidence, in percent
+
+
+class ConfidenceBin(NamedTuple):
+    """The answers whose probability, in percent, is from `low` to below `high`, and their mean."""
+
+    low: int
+    high: int
+    right: int
+    total: int
+    confidence: float
+
+
+class Calibration(NamedTuple):
+    """How the probabilities of a run's answers compare with how often they are right.
+
+    The expected calibration error, in percent, is the mean distance between confidence and accuracy
+    of a bin, weighted by its answers. The Brier score is the mean squared distance of the
+    probability of yes to the gold answer. Empty bins are left out.
+    """
+
+    bins: list[ConfidenceBin]
+    error: float
+    brier: float
+
+
+def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
+    """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong.
+
+    Examples:
+        >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error
+        0.0
+    """
+    probability = np.asarray(yes, dtype=np.float64)
+    is_yes = np.array([answer == "yes" for answer in gold])
+    confidence = 100 * np.maximum(probability, 1 - probability)
+    right = np.where(is_yes, probability > 0.5, probability < 0.5).astype(int)
+    answered, correct, confident = (
+        np.histogram(confidence, _EDGES, weights=weights)[0].tolist()
+        for weights in (None, right, confidence)
+    )
+    bins = [
+        ConfidenceBin(low, high, int(correct[place]), total, confident[place] / total)
+        for place, (low, high) in enumerate(pairwise(_EDGES))
+        if (total := answered[place])
+    ]
+    error = sum(abs(100 * part.right - part.total * part.confidence) for part in bins)
+    brier = float(np.square(probability - is_yes).mean())
+    return Calibration(bins, float(error / len(right)), brier)

@@ -1,12 +1,11 @@
 """The pages of a leaderboard, rendered from templates with everything escaped."""
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment
@@ -15,6 +14,7 @@ from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
+from pragworld_tasks.evaluation.published import published_rows
 from pragworld_tasks.layers.page import ranges
 from pragworld_tasks.leaderboard.boards import RELEASED, SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
@@ -39,15 +39,6 @@ _RELEASED_MEANING = (
     "as the released code groups documents and reads responses, for the paper's tables"
 )
 _SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable", *RELEASED)
-
-
-class PublishedRow(NamedTuple):
-    """A row of one of the paper's tables, with the figures by metric as they are printed."""
-
-    table: int
-    model: str
-    fine_tuned: bool
-    percents: dict[str, str]
 
 
 def render_site(
@@ -119,21 +110,6 @@ def _published(split: str) -> dict[str, Any]:
     rows = published_rows(split)
     named = {name for row in rows for name in row.percents}
     return {"split": split, "metrics": [name for name in _LABELS if name in named], "rows": rows}
-
-
-def published_rows(split: str) -> list[PublishedRow]:
-    """Return the rows of Tables 1, 2, 3 and 15 of the paper that are on a split, in their order.
-
-    All figures on the manual split are by the released grouping (98 groups).
-    """
-    rows: dict[tuple[int, str, bool], PublishedRow] = {}
-    text = (files("pragworld_tasks.data") / "published_results.csv").read_text(encoding="utf-8")
-    for line in csv.DictReader(text.splitlines()):
-        if line["split"] == split:
-            key = (int(line["table"]), line["model"], line["fine_tuned"] == "yes")
-            row = rows.setdefault(key, PublishedRow(*key, {}))
-            row.percents[line["metric"]] = line["percent"]
-    return list(rows.values())
 
 
 def _pairs(board: Board) -> dict[str, Any]:

@@ -3,41 +3,12 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.scoring import ScoreReport
+from pragworld_tasks.evaluation.statistics import calibrate
 from pragworld_tasks.leaderboard.boards import BoardRun
-
-_EDGES = (50, 60, 70, 80, 90, 100)
-
-
-class ConfidenceBin(NamedTuple):
-    """The answers whose probability, in percent, is from `low` to below `high`, and their mean."""
-
-    low: int
-    high: int
-    right: int
-    total: int
-    confidence: float
-
-
-class Calibration(NamedTuple):
-    """How the probabilities of a run's answers compare with how often they are right.
-
-    The expected calibration error, in percent, is the mean distance between confidence and accuracy
-    of a bin, weighted by its answers. The Brier score is the mean squared distance of the
-    probability of yes to the gold answer. Empty bins are left out.
-    """
-
-    bins: list[ConfidenceBin]
-    error: float
-    brier: float
 
 
 def run_content(run: BoardRun) -> dict[str, Any]:
@@ -76,31 +47,6 @@ def lm_eval_command(record: RunRecord) -> str | None:
     if record.model.chat_template:
         parts.append("--apply_chat_template")
     return shlex.join([*parts, "--log_samples", "--output_path", "results"])
-
-
-def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
-    """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong.
-
-    Examples:
-        >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error
-        0.0
-    """
-    probability = np.asarray(yes, dtype=np.float64)
-    is_yes = np.array([answer == "yes" for answer in gold])
-    confidence = 100 * np.maximum(probability, 1 - probability)
-    right = np.where(is_yes, probability > 0.5, probability < 0.5).astype(int)
-    answered, correct, confident = (
-        np.histogram(confidence, _EDGES, weights=weights)[0].tolist()
-        for weights in (None, right, confidence)
-    )
-    bins = [
-        ConfidenceBin(low, high, int(correct[place]), total, confident[place] / total)
-        for place, (low, high) in enumerate(pairwise(_EDGES))
-        if (total := answered[place])
-    ]
-    error = sum(abs(100 * part.right - part.total * part.confidence) for part in bins)
-    brier = float(np.square(probability - is_yes).mean())
-    return Calibration(bins, float(error / len(right)), brier)
 
 
 def _undetermined_answers(report: ScoreReport) -> dict[str, int]:

@@ -26,14 +26,16 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
+from pragworld_tasks.evaluation.published import published_rows
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord
 from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.statistics import calibrate
 from pragworld_tasks.layers.report import by_title
 from pragworld_tasks.leaderboard.board_command import write_site
 from pragworld_tasks.leaderboard.boards import Board, load_runs, make_boards
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
-from pragworld_tasks.leaderboard.pages import published_rows, render_site
-from pragworld_tasks.leaderboard.run_page import calibrate, lm_eval_command
+from pragworld_tasks.leaderboard.pages import render_site
+from pragworld_tasks.leaderboard.run_page import lm_eval_command
 from pragworld_tasks.text import format_interval, format_p, format_percent, format_points
 
 
