@@ -113,7 +113,7 @@ def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Da
     """
     rows: list[dict[str, Any]] = []
     for document in documents:
-        prompt = label_prompt({"context": document.context, "question": document.question})
+        prompt = label_prompt(document)
         completion = label_completion(document.answer, chat_template)
         if chat_template:
             rows.append(
