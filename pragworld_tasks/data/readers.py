@@ -1,8 +1,8 @@
 """Readers of the released files, which settle every quirk of theirs.
 
 Stray flags and tally rows, misspelt categories and missing group ids stop here, so nothing else
-knows a column name. A malformed file is refused with an `InputError` that names the row, counted
-from 0 as in the paper's code, and the line that an editor shows.
+reads a column by its name. A malformed file is refused with an `InputError` that names the row,
+counted from 0 as in the paper's code, and the line that an editor shows.
 """
 
 import csv
