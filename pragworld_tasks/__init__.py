@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pragworld_tasks.data.sources import load_split as load
     from pragworld_tasks.data.splits import generate_documents as generate
     from pragworld_tasks.errors import InputError
-    from pragworld_tasks.evaluation.answers import read_answer
+    from pragworld_tasks.evaluation.answers import read_answer, unreadable_reason
     from pragworld_tasks.evaluation.comparison import compare_scores as compare
     from pragworld_tasks.evaluation.item_analysis import analyze_items
     from pragworld_tasks.evaluation.published import published_answers, published_models
@@ -49,6 +49,7 @@ __all__ = [
     "read_documents",
     "read_predictions",
     "score",
+    "unreadable_reason",
 ]
 
 

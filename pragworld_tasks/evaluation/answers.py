@@ -17,7 +17,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.files import read_package_toml
@@ -40,6 +40,11 @@ def _source(name: str) -> str:
 def _pattern(name: str) -> re.Pattern[str]:
     """Return a pattern of `answer_phrases.toml`, which says what each is for."""
     return re.compile(_source(name))
+
+
+UnreadableReason = Literal[
+    "empty", "cut off", "unfinished reasoning", "refusal", "both", "no answer"
+]
 
 
 class _Kind(enum.IntEnum):
@@ -69,7 +74,7 @@ class _Claim(NamedTuple):
     is_taken_back: bool = False
 
 
-def read_answer(response: str) -> Answer | None:
+def read_answer(response: str | None) -> Answer | None:
     """Return the answer that a response gives, or None where none can be read.
 
     - Reasoning is stripped first (`strip_reasoning`); unfinished reasoning leaves no answer.
@@ -94,7 +99,7 @@ def read_answer(response: str) -> Answer | None:
         >>> read_answer("It depends.") is None
         True
     """
-    text = unicodedata.normalize("NFKC", response)
+    text = unicodedata.normalize("NFKC", response or "")
     if not text.isascii():  # it may have zero-width marks
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = strip_reasoning(text).lower().replace("\u2019", "'")
@@ -124,6 +129,48 @@ def read_answer(response: str) -> Answer | None:
     if opening and not stated:
         return _agreed([opening, *claims])
     return _agreed(claims)
+
+
+def unreadable_reason(
+    response: str | None, finish_reason: str | None = None
+) -> UnreadableReason | None:
+    """Return why no answer can be read in a response, or None where one is read.
+
+    - `unfinished reasoning`: the response ends within its reasoning.
+    - `refusal`: the model or its provider declines to answer.
+    - `cut off`: the server stopped at the limit of tokens, or the text breaks off in a sentence.
+    - `empty`: nothing but white space and finished reasoning.
+    - `both`: yes and no, and nothing says which holds.
+    - `no answer`: anything else.
+
+    Args:
+        response: the response; None is one that an API refused to give.
+        finish_reason: why the server stopped, where it is known (`length`, `content_filter`).
+
+    Examples:
+        >>> unreadable_reason("<think>Bob left, so")
+        'unfinished reasoning'
+        >>> unreadable_reason("Yes or no.")
+        'both'
+        >>> unreadable_reason("Yes.") is None
+        True
+    """
+    if read_answer(response):
+        return None
+    if not strip_reasoning(f"{response or ''}\n.").endswith("."):  # the block takes the rest
+        return "unfinished reasoning"
+    text = strip_reasoning(response or "").lower().replace("\u2019", "'").strip()
+    reason = (finish_reason or "").lower()
+    if reason in ("content_filter", "refusal", "safety") or _pattern("refusal").search(text):
+        return "refusal"
+    if reason in ("length", "max_tokens") or (
+        not reason and _pattern("cut_off").search(text[-_LEFT:])
+    ):
+        return "cut off"
+    if not text:
+        return "empty"
+    both = {found["word"] for found in _pattern("word").finditer(text)} == _ANSWERS.keys()
+    return "both" if both else "no answer"
 
 
 def _agreed(claims: Iterable[_Claim]) -> Answer | None:
