@@ -1,11 +1,12 @@
 """Devices that a test can have any number of: their tensors lie on the CPU and say otherwise.
 
 As on GPUs, an operation takes tensors of one device only, apart from copies, scalars, and indices
-on the CPU. Nothing but the name is taken from the device type, which PyTorch has no kernels for.
+on the CPU. As on Apple's, none takes float64. Nothing but the name is taken from the device type,
+which PyTorch has no kernels for.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
@@ -45,13 +46,20 @@ class _Elsewhere(Tensor):
 
 
 class SeveralDevices(TorchDispatchMode):  # type: ignore[misc]
-    """A mode in which tensors are made on the devices and moved between them."""
+    """A mode in which tensors are made on the devices and moved between them.
+
+    Attributes:
+        reads: The operations so far that brought data from a device to the CPU.
+    """
+
+    reads: ClassVar[list[str]] = []
 
     def __enter__(self) -> "SeveralDevices":
         # torch.tensor makes a tensor on the CPU and moves it, as it does for fake tensors.
         self._before = torch._C._only_lift_cpu_tensors()
         torch._C._set_only_lift_cpu_tensors(True)
         super().__enter__()
+        self.reads.clear()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -80,6 +88,12 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
         raise RuntimeError(f"{name}: tensors on {', '.join(map(str, devices))}")
     (device, *_) = [*asked, *devices, *(tensor.device for tensor in tensors), torch.device("cpu")]
     result = function(*tree_map(_on_cpu, args), **tree_map(_on_cpu, dict(kwargs)))
+    results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+    if device.type == TYPE and any(tensor.dtype == torch.float64 for tensor in results):
+        raise RuntimeError(f"{name}: float64 on {device}")
+    is_read = device.type == "cpu" or not results
+    if is_read and any(isinstance(tensor, _Elsewhere) for tensor in tensors):
+        SeveralDevices.reads.append(name)
     if name.endswith("_") and not name.endswith("__"):
         return args[0]
     return tree_map(lambda leaf: _placed(leaf, device), result)

@@ -21,7 +21,7 @@ from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_interp.run.inputs import choose_targets
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.settings import PARTS, PARTS_OF_PAIRS, Target, check_positions
+from pragworld_tasks.layers.settings import Target, check_positions
 
 TOKENS = st.lists(st.integers(0, 5), max_size=20)
 DOCUMENTS = document_examples(generate(groups=1))[:2]
@@ -89,16 +89,6 @@ def test_a_span_is_a_slice(length: int, start: int | None, stop: int | None) -> 
     check_positions(span)
     expected = list(range(length))[start:stop]
     assert sorted(select_positions(span, length, PromptParts())) == expected
-
-
-@pytest.mark.parametrize(
-    "positions", ["", "dialog", "3", "1:2:3", "::", "a:b", "1.5:", "٣:", "9" * 5000 + ":"]
-)
-def test_what_is_neither_a_part_nor_a_span_is_refused(positions: str) -> None:
-    for parts in (PARTS, PARTS_OF_PAIRS):
-        refusal = f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
-        with pytest.raises(InputError, match=f"{refusal}$"):
-            check_positions(positions, parts)
 
 
 def test_where_a_prompt_has_no_such_position_it_is_named() -> None:

@@ -11,12 +11,10 @@ import pytest
 import torch
 from command_runs import refused
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from pragworld_interp import EXAMPLES
 from pragworld_interp.cli import main
 from pragworld_interp.engine import ablation, patching
-from pragworld_interp.engine.decoder import Decoder
 from pragworld_tasks import generate
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.patching_report import PatchingReport, read_patching
@@ -138,120 +136,40 @@ def test_pyvene_gives_the_same(
     assert_same(swept, run(*arguments, "--engine", "pyvene"))
 
 
-# Models and attention that take no trees ----------------------------------------------------------
-
-LONGROPE = {
-    "rope_type": "longrope",
-    "rope_theta": 10_000.0,
-    "short_factor": [1.0] * 4,
-    "long_factor": [4.0] * 4,
-    "original_max_position_embeddings": 117,
-    "factor": 4.0,
-}
+# Models that take no trees ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("command", "architecture", "config", "why"),
-    [
-        (
-            "ablate",
-            "mistral",
-            {"sliding_window": 32},
-            r"its layers see 32 tokens, and the longest prompt has \d{2,3}",
-        ),
-        (
-            "patch",
-            "minimax",  # its linear attention knows no mask of four dimensions
-            {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2},
-            "its residuals in a tree are not those of each prompt",
-        ),
-        (
-            "patch",
-            "phi3",
-            {"rope_parameters": LONGROPE, "original_max_position_embeddings": 117},
-            "its rotary embeddings are those of the longest prompt beyond 117 tokens",
-        ),
-    ],
-)
 def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
-    command: str,
-    architecture: str,
-    config: dict[str, Any],
-    why: str,
-    run: Run,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
-    torch.manual_seed(0)
-    settings = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "max_position_embeddings": 512,
-        "initializer_range": 0.3,
-        "pad_token_id": 2,
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-    }
-    made = AutoConfig.for_model(architecture, **settings, **config)
-    AutoModelForCausalLM.from_config(made).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
+    config = AutoConfig.for_model(
+        "mistral",
+        sliding_window=32,
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        initializer_range=0.3,
+    )
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     capsys.readouterr()
-    swept = run(command, model=str(tmp_path))
-    lines = capsys.readouterr().err.splitlines()
-    (line,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
-    assert re.search(rf": prompts are padded to one length, not packed as trees: {why}$", line)
-    pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
+    swept = run("ablate", model=str(tmp_path))
+    why = r"its layers see 32 tokens, and the longest prompt has \d{2,3}"
+    line = f"^{tmp_path}: prompts are padded to one length, not packed as trees: {why}$"
+    assert len(re.findall(line, capsys.readouterr().err, re.MULTILINE)) == 1
+    pyvene = run("ablate", "--engine", "pyvene", model=str(tmp_path))
     assert "as trees" not in capsys.readouterr().err  # it never has any
     assert_same(swept, pyvene)
 
 
-def causal_attention(
-    _: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *__: Any, **___: Any
-) -> tuple[torch.Tensor, None]:
-    """Return the outputs of attention to everything before, whatever the mask."""
-    output = torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, is_causal=True, enable_gqa=True
-    )
-    return output.transpose(1, 2), None
-
-
-@pytest.mark.parametrize(
-    ("command", "attention", "why"),
-    [
-        ("ablate", "eager", ""),
-        ("patch", "causal", "its residuals in a tree are not those of each prompt"),
-        ("ablate", "unpadded", "flash does not support the mask of a tree"),
-    ],
-)
-def test_a_chosen_attention_runs_with_trees_where_it_supports_them(
-    command: str,
-    attention: str,
-    why: str,
-    run: Run,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def attend(*arguments: Any, **settings: Any) -> Any:
-        assert attention == "causal" or arguments[4] is None  # the mask
-        return causal_attention(*arguments, **settings)
-
-    expected = run(command)
-    capsys.readouterr()
-    if attention != "eager":
-        monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention, attend)
-    if attention == "unpadded":
-        monkeypatch.setattr(Decoder, "attention", "flash")
-    chosen = run(command, "--attn-implementation", attention)
-    printed = capsys.readouterr().err
-    assert (f"not packed as trees: {why}\n" if why else "") in printed
-    assert ("as trees" in printed) == bool(why)
-    assert_same(chosen, expected)
+def test_another_attention_gives_the_same(run: Run) -> None:
+    assert_same(run("ablate", "--attn-implementation", "eager"), run("ablate"))
 
 
 # The command itself -------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from pragworld_interp.cli import main
 from pragworld_interp.engine import ablation, one_pass
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.lm_eval_models import AblatedLM
-from pragworld_interp.prompts.labels import label_tokens
 from pragworld_interp.run.inputs import parse_layers, select_pair
 from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.errors import InputError
@@ -170,6 +169,7 @@ def one_word() -> Any:
         (lambda: swept(replacement="zeros"), "replacement='zeros': must be one of zero, mean, resample"),
         (lambda: swept(engine="fast"), "engine='fast': must be one of sweep, pyvene"),
         (lambda: swept(positions="altered"), "positions altered: must be all, dialogue, question, last, or a span"),
+        (lambda: swept(positions="9" * 5000 + ":"), "positions 9+:: must be all, dialogue, question, last, or a span"),
         (lambda: swept(sweep=patch, positions="dialog"), "positions dialog: must be all, dialogue, question, last, "),
         (lambda: swept(layers=[5]), "layer 5 does not exist; the model has layers 0 to 4$"),
         (lambda: swept(layers=[1, 1]), "layers 1: given twice; give each of them once$"),
@@ -213,24 +213,6 @@ def test_a_call_is_refused_in_one_line(call: Callable[[], object], line: str) ->
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("labels", [([3], [4, 5]), ([0], [6]), ([3], [3])])
-def test_labels_must_be_single_tokens(labels: tuple[list[int], list[int]]) -> None:
-    """The unknown token has number 0."""
-
-    class Words(LabelsOnly):
-        unk_token_id: Any = 0
-
-        def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
-            yes, no = labels
-            ids = yes if text.endswith(" yes") else no if text.endswith(" no") else []
-            return {"input_ids": [9, *ids]}
-
-    with pytest.raises(
-        InputError, match=r"^tokenizer labels only: .*must be different single tokens "
-    ):
-        label_tokens(Words())
-
-
 # Models in folders --------------------------------------------------------------------------------
 
 
@@ -267,12 +249,6 @@ def cut_off(model: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 
 
-def masked(model: Path) -> None:
-    settings = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    made = transformers.BertConfig(vocab_size=96, initializer_range=0.3, **settings)
-    transformers.BertForMaskedLM(made).save_pretrained(model)
-
-
 SIX = config(num_hidden_layers=6, layer_types=["full_attention"] * 6)
 
 
@@ -286,7 +262,6 @@ SIX = config(num_hidden_layers=6, layer_types=["full_attention"] * 6)
         (pickled, {}, r"model MODEL: .*no file named model\.safetensors"),
         # Layers without weights would be random, which transformers only warns of.
         (SIX, {}, r"model MODEL: 11 weights are missing from the checkpoint \(for example model\.layers\.5\.input_l"),
-        (masked, {}, "bert: its attention is not causal: tokens see later ones; use a causal language model$"),
         (None, {"revision": "v1"}, "model MODEL: a folder has no revisions, but revision v1 is given; leave it out, "),
         (None, {"device_map": "nowhere"}, "model MODEL: "),
         (None, {"chat_template": True}, "model MODEL: the tokenizer has no chat template; leave out --chat-template$"),

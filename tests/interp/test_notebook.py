@@ -25,7 +25,6 @@ import pragworld_tasks as pt
 from pragworld_interp import LayerReport, ablate, patch, read_layers, read_patching
 from pragworld_interp.cli import main
 from pragworld_interp.engine.decoder import from_model
-from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.run.loading import Model, load_decoder, model_identity
 from pragworld_tasks.dialogues.settings import TrackingSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
@@ -118,26 +117,6 @@ def test_chosen_layers_heads_and_positions(report: LayerReport, loaded: tuple[An
     assert everywhere.layers[0].log_odds == pytest.approx(report.layers[1].log_odds, abs=1e-4)
 
 
-def test_trees_that_chosen_positions_make_too_long_are_padded_rows(
-    loaded: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings: Any = {"layers": [1], "positions": "-150:"}  # whose starts are not the same
-    expected = ablate(*loaded, DOCUMENTS, **settings)
-    assert capsys.readouterr().err == ""
-    sizes = []
-
-    def too_long(_: Any, __: Any, longest: int) -> str:
-        sizes.append(longest)
-        return "they are too long"
-
-    monkeypatch.setattr("pragworld_interp.engine.agreement.tree_obstacle", too_long)
-    found = ablate(*loaded, DOCUMENTS, **settings)
-    ablate(*loaded, DOCUMENTS, layers=[1])
-    assert sizes[1] < sizes[0]
-    assert "not packed as trees: they are too long\n" in capsys.readouterr().err
-    assert found.layers[0].log_odds == pytest.approx(expected.layers[0].log_odds, abs=1e-4)
-
-
 def test_a_report_lists_its_layers(report: LayerReport) -> None:
     frame = report.to_frame()
     assert frame.index.tolist() == [target.place for target in report.targets]
@@ -158,14 +137,6 @@ def test_documents_of_entity_tracking_and_variants_alone_are_swept(
     tracking = list(tracking_documents(TrackingSettings(groups=1)))[:3]
     assert ablate(*loaded, tracking, layers=[0]).plain.accuracy.total == 3
     assert ablate(*loaded, [VARIANT], layers=[0]).plain.accuracy.total == 1
-
-
-@pytest.mark.parametrize("split", ["manual", "entity_tracking"])
-def test_released_documents_are_accepted(
-    split: Any, released: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
-    document_examples(pt.load(split))
 
 
 # Prompts of one's own -----------------------------------------------------------------------------

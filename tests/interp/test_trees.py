@@ -1,23 +1,17 @@
 """Token trees and batches, and attention over trees, branch by branch."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_models import LabelsOnly, small_model
 from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 
-from pragworld_interp.engine import sweep, tree_attention
-from pragworld_interp.engine.ablation import ablated_logits
+from pragworld_interp.engine import tree_attention
 from pragworld_interp.engine.agreement import supports_trees, tree_obstacle
-from pragworld_interp.engine.decoder import from_model
-from pragworld_interp.engine.interventions import Ablation
+from pragworld_interp.engine.decoder import Decoder, from_model
 from pragworld_interp.engine.packing import build_tree, pack_trees, pad_prompts, token_batches
 from pragworld_interp.engine.tree_attention import Span, TreeAttention, spans
-from pragworld_tasks.layers.settings import every_layer
 
 PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=6)
 
@@ -82,6 +76,29 @@ def test_trees_longer_than_a_window_of_columns_are_tried() -> None:
     assert tree_obstacle(other, groups, longest) is None
 
 
+@pytest.mark.parametrize(
+    ("architecture", "attention", "why"),
+    [
+        ("mistral", "sdpa", "its layers see 64 tokens, and the longest prompt has 70"),
+        (
+            "phi3, longrope",
+            "sdpa",
+            "its rotary embeddings are those of the longest prompt beyond 64 ",
+        ),
+        ("qwen3_next", "sdpa", "its residuals in a tree are not those of each prompt"),
+        ("qwen2", "flash", "flash does not support the mask of a tree"),
+    ],
+)
+def test_why_a_model_takes_no_trees(
+    architecture: str, attention: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Decoder, "attention", attention)
+    decoder = from_model(small_model(architecture), LabelsOnly())
+    obstacle = tree_obstacle(decoder, [[[1, *range(7, 76)], [1, 9, 8]]], 70)
+    assert obstacle is not None
+    assert obstacle.startswith(why)
+
+
 # Attention branch by branch -----------------------------------------------------------------------
 
 
@@ -130,34 +147,3 @@ def test_other_attention_is_left_alone() -> None:
         causal = scaled_dot_product_attention(query, key, key, is_causal=True)
     expected = scaled_dot_product_attention(query, key, key, is_causal=True)
     torch.testing.assert_close(causal, expected, rtol=0, atol=0)
-
-
-class Scores(TorchFunctionMode):
-    """A mode that counts the scores that attention computes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if function is scaled_dot_product_attention:
-            query, key = args[:2]
-            self.count += query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2]
-        return function(*args, **(kwargs or {}))
-
-
-def test_sweeps_go_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = from_model(small_model("qwen2"), LabelsOnly())
-    batch = pack_trees([build_tree(a_tree(6, 35))], torch.float32)
-    ablation = Ablation("mlp", every_layer(3))
-    with Scores() as scores:
-        logits = ablated_logits(decoder, batch, ablation, chunk=300)
-    length = batch.ids.shape[1]
-    everything = [Span(slice(0, length), torch.arange(length))]
-    monkeypatch.setattr(sweep, "spans", lambda _: everything)
-    with Scores() as plain_scores:
-        plain = ablated_logits(decoder, batch, ablation, chunk=300)
-    torch.testing.assert_close(logits, plain, rtol=0, atol=1e-4)
-    assert scores.count < 0.4 * plain_scores.count
