@@ -20,6 +20,7 @@
 # Set what your cluster requires by sbatch's variables, such as SBATCH_PARTITION, SBATCH_GPUS and
 # SBATCH_TIMELIMIT.
 set -euo pipefail
+shopt -s inherit_errexit  # a job that cannot be submitted ends the script
 : "${OUT:?set OUT to a folder that all nodes see}" "${1:?name one or more models}"
 export OUT=$(realpath -m "$OUT") PROCESSES=${PROCESSES:-gpu} TASKS=${TASKS:-pragworld_manual}
 export METADATA=${METADATA:-'{"split": "validation"}'} TRAIN=${TRAIN---use_peft --evaluate}

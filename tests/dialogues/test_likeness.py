@@ -3,19 +3,14 @@
 import doctest
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import likeness
 import pytest
-from blind_reading import print_score
 from likeness import (
     Figure,
     alteration_figures,
-    common_share,
     frame,
-    proper_names,
     question_figures,
-    sample_mean,
     text_figures,
     utterances,
 )
@@ -55,10 +50,6 @@ def test_a_frame_leaves_open_the_names_numbers_colors_and_nouns_and_nothing_else
     assert (frame(text, names) == frame(other, names)) is is_one_frame
 
 
-def test_a_word_that_starts_sentences_or_is_in_lower_case_somewhere_is_no_name() -> None:
-    assert proper_names(["Pears. Plums are in.", "It is in May, I may say.", "Ask Al."]) == {"al"}
-
-
 def test_a_line_without_a_label_goes_on_with_the_utterance_before(
     generated: list[Document],
 ) -> None:
@@ -67,29 +58,6 @@ def test_a_line_without_a_label_goes_on_with_the_utterance_before(
     assert utterances(document) == ["Where is the tea?", "In the hall and the den."]
     document = replace(generated[0], context="A: : Is it late?\nB: an: It\u2019s five.")
     assert utterances(document) == ["Is it late?", "It's five."]
-
-
-def test_a_blind_reading_is_scored_by_kind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "sheet.txt").write_text(
-        "=== 0\nA: Hi.\n\n=== 1\nAlice: where\n\n=== 2\nAlice: is\n"
-    )
-    (tmp_path / "key.json").write_text('["real", "generated", "real"]')
-    (tmp_path / "answers.json").write_text('["real", "real", "real"]')
-    print_score(tmp_path, tmp_path / "answers.json")
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.split(" told")[0].split()[-3:] for line in printed] == [
-        ["2", "of", "3"],
-        ["1", "of", "1"],
-        ["1", "of", "2"],
-    ]
-
-
-def test_every_item_of_equally_common_ones_has_its_share() -> None:
-    assert common_share(list(range(80)), most_common=20) == 25
-    assert common_share([*range(19), *[99] * 81], most_common=20) == 100
-    assert sample_mean([1, 1, 2, 3, 5, 8, 13], 2, math.fsum) == pytest.approx((2 + 5 + 13) / 3)
 
 
 def test_a_figure_is_like_another_within_a_fifth_or_two_points() -> None:

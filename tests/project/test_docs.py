@@ -47,7 +47,11 @@ PROGRAMS = {
     **dict.fromkeys(
         ("curl", "git", "hf", "inspect", "pip", "pytest", "sky", "transformers", "vllm"), ""
     ),
-    "sbatch": "echo 1",
+    # The first job of an array, at once.
+    "sbatch": "set -e; SLURM_ARRAY_TASK_ID=1 SLURM_JOB_ID=1 SLURM_NNODES=1 SLURMD_NODENAME=node\n"
+    'export "${!SLURM@}"; while [[ $1 == --* && $1 != --wrap ]]; do shift; done\n'
+    'if [[ $1 != --wrap ]]; then bash "$@" >&2; fi; echo 1',
+    "srun": 'exec "$@"',
     "make": 'exec /usr/bin/make --dry-run "$@" > /dev/null',
     # What they launch is the module behind -m.
     **dict.fromkeys(
@@ -139,7 +143,7 @@ class Shell:
         others = folder / ".programs"
         others.mkdir()
         for name, script in PROGRAMS.items():
-            (others / name).write_text(f"#!/bin/sh\n{script}\n")
+            (others / name).write_text(f"#!/bin/bash\n{script}\n")
             (others / name).chmod(0o755)
         self._path = f"{programs()}:{others}:/usr/bin:/bin"
 
@@ -189,6 +193,10 @@ def test_a_page_runs_as_shown(page: Path, shell: Shell) -> None:
                 path = shell.folder / block.title
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(block.text)
+
+
+def test_a_job_that_is_on_no_page_has_valid_arguments(shell: Shell) -> None:
+    shell.run("OUT=. sbatch examples/slurm/collect.sbatch model", "collect", **{PARSE_ONLY: "1"})
 
 
 def run_block(block: Block, shell: Shell) -> str | None:

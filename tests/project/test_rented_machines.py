@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from command_runs import programs, run_program
 from places import ROOT, SAMPLES
@@ -93,14 +92,6 @@ def test_a_preempted_study_resumes_on_another_machine(tmp_path: Path) -> None:
     )
     assert sweep.returncode == 0, sweep.stderr
     assert (out / "layers" / name / "layers.json").read_bytes() == single.read_bytes()
-
-
-def test_skypilot_accepts_the_file() -> None:
-    sky = pytest.importorskip("sky", reason="needs skypilot")
-    task = sky.Task.from_yaml(str(SKYPILOT))
-    (resources, *_) = task.resources
-    assert resources.use_spot
-    assert task.storage_mounts["/study"].mode.value == "MOUNT"
 
 
 def test_the_skypilot_file_runs_the_study() -> None:

@@ -66,22 +66,6 @@ def cells(text: str, *first: str) -> list[str]:
     return next(row for row in rows if row[: len(first)] == [*first])
 
 
-def test_a_model_is_planted_in_a_new_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = import_module("layer_losses")
-    monkeypatch.setattr(command, "PLANTING_GROUPS", 2)
-    monkeypatch.setattr(command, "PLANTING_BATCH", 2)
-    monkeypatch.setattr(command, "accuracies", lambda *_: (0.5, 0.8))  # as if it were planted
-    monkeypatch.setattr(command, "describe", lambda _: "")
-    monkeypatch.setattr(sys, "argv", ["layer_losses.py", "plant", str(tmp_path / "new" / "model")])
-    command.main()
-    assert (tmp_path / "new" / "model" / "model.safetensors").is_file()
-    with pytest.raises(SystemExit):
-        command.main()
-    assert "model exists; remove it, or pass another name" in capsys.readouterr().err
-
-
 def test_the_tables_hold_what_the_runs_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,13 +306,12 @@ def run(
 
 
 def main(path: Path) -> None:
-    """Run what a file describes, and write the trained weights, the examples seen and the log."""
+    """Run what a file describes, and write the trained weights and the log."""
     torch.set_num_threads(1)
     for name, arguments in json.loads(path.read_text()).items():
         folder = path.parent / name
         trainer = run(folder, **arguments)
         rank = trainer.accelerator.process_index
-        (folder / f"seen.{rank}.json").write_text(json.dumps(trainer.seen))
         save_file(weights(trainer), folder / f"trained.{rank}.safetensors")
         (folder / f"log.{rank}.json").write_text(json.dumps(trainer.state.log_history))
 
