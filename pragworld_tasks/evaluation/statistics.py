@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.text import format_interval
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -66,6 +67,10 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+    def __str__(self) -> str:
+        """Return both ends with a decimal."""
+        return format_interval(self, ".1f")
 
 
 class McNemar(NamedTuple):
@@ -147,15 +152,41 @@ def bootstrap_intervals(
 
     All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
     is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
+    Where all groups have the same share, it is `exact_interval`.
     """
     if not tallies:
         return {}
     right, total = _stack(tallies)
     shares = _resampled_shares(right[None], total, resamples, seed)[0]
     return {
-        name: percentile_interval(drawn, level)
-        for name, drawn in zip(tallies, shares.T, strict=True)
+        name: drawn_interval(drawn, counted.groups, level=level)
+        for (name, counted), drawn in zip(tallies.items(), shares.T, strict=True)
     }
+
+
+def drawn_interval(
+    drawn: ArrayLike, groups: int, lowest: float = 0.0, level: float = LEVEL
+) -> Interval:
+    """Return the percentile interval of draws of groups, or the exact one where all are equal."""
+    low, high = percentile_interval(drawn, level)
+    return exact_interval(low, groups, lowest, level) if low == high else Interval(low, high)
+
+
+def exact_interval(
+    share: float, groups: int, lowest: float = 0.0, level: float = LEVEL
+) -> Interval:
+    """Return the interval of a share that is the same in all groups, so that no draw differs.
+
+    Groups with another share, from `lowest` to 1, may exist: if they were more than `rare`, so many
+    groups would include one of them in all but 2.5 % of samples (at a `level` of 95 %). At 0 and
+    at 1, this is the interval of Clopper and Pearson.
+
+    Examples:
+        >>> print(exact_interval(0, groups=88).high)
+        0.041...
+    """
+    rare = 1 - ((1 - level) / 2) ** (1 / groups)
+    return Interval(share - rare * (share - lowest), share + rare * (1 - share))
 
 
 def percentile_interval(drawn: ArrayLike, level: float = LEVEL) -> Interval:

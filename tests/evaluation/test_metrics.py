@@ -12,11 +12,13 @@ from sklearn.metrics import accuracy_score, recall_score
 
 from pragworld_tasks.evaluation.metrics import NO, UNREADABLE, YES, AnswerArrays, tallies
 from pragworld_tasks.evaluation.statistics import (
+    Interval,
     Tally,
     average_ranks,
     bootstrap_differences,
     bootstrap_intervals,
     coin_tosses,
+    exact_interval,
     mcnemar,
     percentile_interval,
     rank_runs,
@@ -187,6 +189,21 @@ def test_an_interval_does_not_depend_on_the_metrics_beside_it() -> None:
     both = bootstrap_intervals({"acc": one, "error": other})
     assert both["acc"] == bootstrap_intervals({"acc": one})["acc"]
     assert both["error"] == pytest.approx((1 - both["acc"].high, 1 - both["acc"].low))
+
+
+@pytest.mark.parametrize("groups", [2, 88, 500])
+def test_where_no_draw_differs_the_interval_is_exact(groups: int) -> None:
+    every = [tally(np.full(2 * groups, right), np.ones(2 * groups), np.arange(2 * groups) // 2)
+             for right in (0, 1)]  # fmt: skip
+    expected = [binomtest(right, groups).proportion_ci() for right in (0, groups)]
+    for name, interval in bootstrap_intervals(dict(enumerate(every)), resamples=500).items():
+        assert interval == pytest.approx((expected[name].low, expected[name].high))
+    same = exact_interval(0, groups, lowest=-1)
+    assert same == pytest.approx((-expected[0].high, expected[0].high))
+    # Half of each group is right: at worst, as many groups as are all wrong or all right are left.
+    half = exact_interval(0.5, groups)
+    assert half == pytest.approx((expected[1].low / 2, 1 - expected[1].low / 2))
+    assert str(Interval(46.23, 52.75)) == "46.2 to 52.8"
 
 
 def test_a_paired_difference_is_narrower_than_two_intervals() -> None:
