@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.scoring import ScoreReport
+from pragworld_tasks.evaluation.scoring import Percent, Printed, ScoreReport
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
     Interval,
     McNemar,
     SignFlip,
     bootstrap_differences,
+    drawn_interval,
     mcnemar,
-    percentile_interval,
     sign_flip_test,
 )
 from pragworld_tasks.text import (
@@ -34,14 +37,16 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
-    """Two runs on the same documents; every figure is of the first run minus the second.
+class Comparison(Printed):
+    """Two runs on the same documents; differences are the first run minus the second.
 
-    Intervals and tests are computed when they are first needed.
+    Intervals and tests are computed when they are first needed. It prints as a table of the
+    differences.
     """
 
     first: ScoreReport
     second: ScoreReport
+    names: tuple[str, str] = ("first", "second")
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
@@ -53,7 +58,7 @@ class Comparison:
         first, second = self.first.tallies, self.second.tallies
         differences = {}
         for name, drawn in bootstrap_differences(first, second).items():
-            low, high = percentile_interval(drawn)
+            low, high = drawn_interval(drawn, first[name].groups, lowest=-1)
             points = 100 * (first[name].share - second[name].share)
             differences[name] = Difference(points, Interval(100 * low, 100 * high))
         return differences
@@ -85,16 +90,36 @@ class Comparison:
         """The p of the main metric: robust accuracy, or accuracy where there are no alterations."""
         return self.on_groups.p if self.on_groups else self.by_group.p
 
+    @property
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Both runs' metrics, their difference and the ends of its interval."""
+        return {
+            name: {
+                "first": self.first.metrics[name].percent,
+                "second": self.second.metrics[name].percent,
+                "points": difference.points,
+                **difference.interval._asdict(),
+            }
+            for name, difference in self.differences.items()
+        }
+
+    def table(self) -> tuple[str, list[str], list[list[str]]]:
+        """Return the figures as a title, headers and rows."""
+        headers = ["metric", *self.names, "points", f"{LEVEL:.0%} interval"]
+        rows = [
+            [
+                name,
+                *map(format_percent, (first, second)),
+                format_points(points),
+                format_interval((low, high)),
+            ]
+            for name, figures in self.figures.items()
+            for first, second, points, low, high in [figures.values()]
+        ]
+        return " minus ".join(self.names), headers, rows
+
     def to_text(self) -> str:
         """Return the differences as a Markdown table, and the tests on a line each."""
-        differences = markdown_table(
-            "first minus second",
-            ["metric", "points", f"{LEVEL:.0%} interval"],
-            [
-                [name, format_points(difference.points), format_interval(difference.interval)]
-                for name, difference in self.differences.items()
-            ],
-        )
         tests = {"documents": self.on_documents, "groups": self.on_groups}
         lines = [
             f"exact McNemar test on {what}: only the first right {test.only_first}, only the "
@@ -107,17 +132,31 @@ class Comparison:
             f"{self.by_group.first_ahead}, the second in {self.by_group.second_ahead}, "
             f"p = {self.by_group.p:.3g}"
         )
-        return "\n".join([differences, *lines, by_group])
+        return "\n".join([repr(self), *lines, by_group])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return names, figures and tests for JSON; null for what is not defined."""
+        return {
+            "names": [*self.names],
+            "figures": TypeAdapter(dict[str, dict[str, Percent]]).dump_python(
+                self.figures, mode="json"
+            ),
+            "on_documents": self.on_documents._asdict(),
+            "on_groups": self.on_groups and self.on_groups._asdict(),
+            "by_group": self.by_group._asdict(),
+        }
 
 
-def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
-    """Compare two runs on the same documents: how much they differ, and whether by chance.
+def compare_scores(
+    first: ScoreReport, second: ScoreReport, names: tuple[str, str] = ("first", "second")
+) -> Comparison:
+    """Compare two runs, by their names, on the same documents: how much they differ, if by chance.
 
     Raises:
         InputError: The runs are on different documents, or on other gold answers.
     """
     check_same_documents(first, second)
-    return Comparison(first, second)
+    return Comparison(first, second, names)
 
 
 def runs_table(
@@ -162,7 +201,12 @@ def runs_table(
         row.append(("unreadable", str(report.metrics["unreadable"].right)))
         if against:
             points = report.metrics[main].percent - against[1].metrics[main].percent
-            row.append((f"minus {against[0]}", format_points(points)))
+            row.append(
+                (
+                    f"minus {against[0]} ({format_percent(against[1].metrics[main].percent)})",
+                    format_points(points),
+                )
+            )
             row.append(("p", f"{Comparison(report, against[1]).p:.3g}"))
         else:
             p = f"{Comparison(report, reports[following]).p:.3g}" if following else ""

@@ -5,7 +5,6 @@ Every metric is a share: so many right out of so many, counted within each group
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,25 +15,10 @@ from pragworld_tasks.files import read_package_toml
 
 YES, NO, UNREADABLE = 1, 0, -1
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
-# Metrics that only some splits have: by what documents must have for them.
-OF_VARIANTS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
-OF_READINGS = {"robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc"}
-OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
 # Metrics of any task of which less is better.
 LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
-
-
-class MetricText(NamedTuple):
-    """The label in the head of a metric's column, and what the metric is the share of."""
-
-    label: str
-    meaning: str
-
-
-METRIC_TEXTS = {
-    name: MetricText(**texts)
-    for name, texts in read_package_toml(__package__, "metric_texts.toml").items()
-}
+# The label of each metric, its meaning, and what documents need to have it.
+METRIC_TEXTS = read_package_toml(__package__, "metric_texts.toml")
 
 
 @dataclass(frozen=True)
@@ -141,17 +125,25 @@ def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
 
 def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has; documents of a user's own, those that they allow."""
-    has_variants = not arrays.is_original.all() if split == OWN else has_alterations(split)
-    has_bases = split.startswith(GENERATED)
+    has = {
+        "variants": has_alterations(split),
+        "readings": split == "manual",
+        "bases": split.startswith(GENERATED),
+    }
     if split == OWN:
-        has_bases = bool((arrays.entailed | arrays.excluded | arrays.undetermined).any())
-    shown = (
-        {"acc", "yes_acc", "no_acc", "unreadable"}
-        | (OF_VARIANTS if has_variants else set())
-        | (OF_READINGS if split == "manual" else set())
-        | (OF_BASES if has_bases else set())
-    )
-    return {name: counted for name, counted in tallies(arrays).items() if name in shown}
+        has["variants"] = not arrays.is_original.all()
+        has["bases"] = bool((arrays.entailed | arrays.excluded | arrays.undetermined).any())
+    return {
+        name: counted
+        for name, counted in tallies(arrays).items()
+        if any(has[need] for need in needs(name)) or not needs(name)
+    }
+
+
+def needs(metric: str) -> Sequence[str]:
+    """Return what documents must have for a metric, any of these; all have it if there are none."""
+    names: Sequence[str] = METRIC_TEXTS[metric].get("needs", ())
+    return names
 
 
 def _integers(values: Iterable[int]) -> Ints:

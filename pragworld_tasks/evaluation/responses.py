@@ -7,7 +7,7 @@ hold the documents they are answers to.
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -74,10 +74,10 @@ class Predictions:
         logged: the documents that lm-eval logged with them.
     """
 
-    answers: list[AnswerRecord]
+    answers: list[AnswerRecord] = field(repr=False)
     documents_digest: str | None = None
     texts_digest: str | None = None
-    logged: list[Document] | None = None
+    logged: list[Document] | None = field(default=None, repr=False)
 
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:

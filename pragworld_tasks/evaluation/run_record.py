@@ -16,21 +16,12 @@ from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import LEVEL, RESAMPLES
-from pragworld_tasks.files import read_json
+from pragworld_tasks.files import read_json, read_package_toml
 
 RunKind = Literal["lm-eval", "responses", "published", "readings"]
 _INTERVALS = f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples"
-# The arguments of lm-eval's models that a record keeps: what was loaded and how it computes. All
-# others may hold a secret, an address, or what only one machine knows.
-PUBLIC_ARGUMENTS = {
-    *("pretrained", "model", "delta", "path", "engine", "peft", "revision", "subfolder"),
-    *("tokenizer", "gguf_file", "dtype", "softmax_dtype", "quantization", "load_in_4bit"),
-    *("load_in_8bit", "autogptq", "gptqmodel", "bnb_4bit_quant_type", "bnb_4bit_compute_dtype"),
-    *("attn_implementation", "max_length", "max_model_len", "max_gen_toks", "truncation"),
-    *("add_bos_token", "prefix_token_id", "enable_thinking", "think_start_token"),
-    *("think_end_token", "seed", "trust_remote_code"),
-    *("ablate", "layers", "replacement"),  # of our `hf-ablated`
-}
+# The arguments of lm-eval's models that a record keeps.
+PUBLIC_ARGUMENTS = read_package_toml(__package__, "public_arguments.toml")["public"]
 _PATH = re.compile(r"(?:[.~/\\]|[A-Za-z]:[/\\]).*", re.DOTALL)
 
 
@@ -128,6 +119,7 @@ class RunRecord(_Part):
         metrics, breakdowns: as `ScoreReport` has them.
         released: the same, which files call `published`.
         answers: one for each document, in the order of the rows.
+        against: how another run compares, as `Comparison.to_json` returns it.
     """
 
     schema_version: Literal[2] = 2
@@ -140,6 +132,7 @@ class RunRecord(_Part):
     released: dict[str, Share] = Field(alias="published")
     breakdowns: dict[str, dict[str, dict[Answer, Share]]]
     answers: list[AnswerRecord]
+    against: dict[str, Any] | None = None
 
     @property
     def predictions(self) -> Predictions:

@@ -88,17 +88,23 @@ def _score(options: argparse.Namespace) -> None:
     documents = _scored_documents(split, options, [*runs, *others])
     reports = {run.name: run.score(documents) for run in runs}
     against = [(run.name, run.score(documents)) for run in others]
+    compared = {
+        name: compare_scores(report, other, (name, other_name))
+        for name, report in reports.items()
+        for other_name, other in against
+    }
     if options.json:
         records = {run.name: run.to_record(reports[run.name]).to_json() for run in runs}
+        for name, comparison in compared.items():
+            records[name]["against"] = comparison.to_json()
         write_json(options.json, {"runs": records} if len(runs) > 1 else records[runs[0].name])
     if options.items:
         write_whole(options.items, items_csv(analyze_items(reports)).encode())
     if len(runs) > 1:
         print(runs_table(reports, *against))
     else:
-        report = reports[runs[0].name]
-        compared = [compare_scores(report, other).to_text() for _, other in against]
-        print("\n".join([report.to_text(), *compared]))
+        texts = [comparison.to_text() for comparison in compared.values()]
+        print("\n".join([reports[runs[0].name].to_text(), *texts]))
 
 
 def _scored_documents(

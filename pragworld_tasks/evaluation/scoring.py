@@ -3,12 +3,12 @@
 Everything that people read here is in percent, as in the paper's tables; differences are in points.
 """
 
-import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Annotated
 
 import numpy as np
@@ -26,9 +26,9 @@ from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     NO,
-    OF_READINGS,
     YES,
     AnswerArrays,
+    needs,
     shown_tallies,
     to_arrays,
 )
@@ -88,16 +88,31 @@ class Share(BaseModel):
         return Interval(self.low, self.high)
 
 
-@dataclass(frozen=True)
-class ScoreReport:
+class Printed:
+    """What prints as a table, and is one in notebooks."""
+
+    table: Callable[[], tuple[str, list[str], list[list[str]]]]
+
+    def __repr__(self) -> str:
+        return markdown_table(*self.table())
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        title, headers, rows = self.table()
+        return f"<p>{escape(title)}</p>{DataFrame(rows, columns=headers).to_html(index=False)}"
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreReport(Printed):
     """One run on one split: its metrics, with intervals, and breakdowns of its accuracy.
 
     Every metric is an attribute, in percent: `report.robust_acc`. Intervals come from a bootstrap
-    over groups and are computed when they are first needed.
+    over groups and are computed when they are first needed. It prints as a table of its metrics.
     """
 
     documents: Sequence[Document]
-    predictions: Predictions = dataclasses.field(repr=False)
+    predictions: Predictions
 
     @property
     def split(self) -> Split:
@@ -150,8 +165,10 @@ class ScoreReport:
             return {}
         arrays = to_arrays(self.documents, self.predictions.released, released_grouping=True)
         shown = shown_tallies(arrays, self.split)
-        left_out = OF_READINGS if self.split == "manual" else ()
-        return _shares({name: shown[name] for name in shown if name not in left_out})
+        left_out = self.split == "manual"
+        return _shares(
+            {name: shown[name] for name in shown if not (left_out and "readings" in needs(name))}
+        )
 
     @property
     def shown_released(self) -> dict[str, Share]:
@@ -185,9 +202,9 @@ class ScoreReport:
             return self.metrics[name].percent
         raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
 
-    def to_text(self) -> str:
-        """Return the metrics and the breakdowns as Markdown tables."""
-        metrics = markdown_table(
+    def table(self) -> tuple[str, list[str], list[list[str]]]:
+        """Return the metrics, and beside them the figures by the released scoring."""
+        return (
             f"{self.split}: {format_size(len(self.documents), self.groups)}",
             ["metric", "right", "%", f"{LEVEL:.0%} interval"]
             + (["released scoring", "%"] if self.shown_released else []),
@@ -197,6 +214,9 @@ class ScoreReport:
                 for name, share in self.metrics.items()
             ],
         )
+
+    def to_text(self) -> str:
+        """Return the metrics and the breakdowns as Markdown tables."""
         breakdowns = [
             markdown_table(
                 f"accuracy by {breakdown}",
@@ -208,7 +228,7 @@ class ScoreReport:
             )
             for breakdown, classes in self.breakdowns.items()
         ]
-        return "\n".join([metrics, *breakdowns])
+        return "\n".join([repr(self), *breakdowns])
 
 
 def score(

@@ -33,8 +33,8 @@ from pragworld_tasks.web.environment import page_environment, style_of
 
 _TEMPLATES = "site_templates"
 _PACKAGES = ("pragworld_tasks.leaderboard", "pragworld_tasks.layers")
-_LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
-_MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
+_LABELS = {name: text["label"] for name, text in METRIC_TEXTS.items()}
+_MEANINGS = {name: text["meaning"] for name, text in METRIC_TEXTS.items()}
 _RELEASED_MEANING = (
     "as the released code groups documents and reads responses, for the paper's tables"
 )

@@ -61,7 +61,7 @@ class Submission:
         """Return the metrics that are defined, those by the released scoring last."""
         report = self.run.report
         return [
-            SubmittedMetric(name + suffix, METRIC_TEXTS[name].meaning + remark, share)
+            SubmittedMetric(name + suffix, METRIC_TEXTS[name]["meaning"] + remark, share)
             for shares, suffix, remark in (
                 (report.metrics, "", ""),
                 (report.released, "_published", ", by the released scoring"),

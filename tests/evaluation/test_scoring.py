@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import json
 import math
 import os
 import pickle
@@ -23,6 +24,7 @@ from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.item_analysis import analyze_items
 from pragworld_tasks.evaluation.published import published_answers
 from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 
 MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
@@ -94,6 +96,9 @@ def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
     documents.sort(key=lambda document: document.question)
     assert report.acc == 100
     assert [answer.response for answer in report.predictions.answers] == answers
+    assert report.to_text().startswith(str(report))
+    assert len(str(report)) < 2000 > len(repr(report.predictions))
+    assert "<td>robust_acc</td>" in report._repr_html_()
     for twin in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
         assert str(twin.metrics) == str(report.metrics)
 
@@ -142,14 +147,27 @@ def test_comparison_of_two_runs(
 ) -> None:
     right = write_responses(tmp_path / "right.jsonl", [f"({one.answer})" for one in MANUAL])
     yes = write_responses(tmp_path / "yes.jsonl", ["yes"] * 10)
-    main(["score", str(right), "--split", "manual", "--against", str(yes)])
+    out = tmp_path / "record.json"
+    main(["score", str(right), "--split", "manual", "--against", str(yes), "--json", str(out)])
     shown = capsys.readouterr().out
     line = "exact McNemar test on {}: only the first right {}, only the second 0, p = {}"
     assert line.format("documents", 6, "0.0312") in shown
     assert line.format("groups", 3, "0.25") in shown
-    differences = {row[0]: row[1:] for row in rows_of(shown) if len(row) == 3}
-    assert differences["acc"][0] == "+60.00"
-    assert differences["no_acc"] == ["+100.00", "100.00 to 100.00"]
+    assert "\nright.jsonl minus yes.jsonl\n" in shown
+    first, second = (find_runs([str(path)], "manual")[0].score(MANUAL) for path in (right, yes))
+    comparison = compare_scores(first, second, ("right.jsonl", "yes.jsonl"))
+    assert str(comparison) in shown
+    rows = table(str(comparison))
+    assert list(rows["acc"].values())[1:4] == ["100.00", "40.00", "+60.00"]
+    assert list(rows["acc"])[1:3] == ["right.jsonl", "yes.jsonl"]
+    assert rows["no_acc"]["95% interval"] == f"{200 * 0.025 ** (1 / 3) - 100:.2f} to 100.00"
+    (run,) = find_runs([str(out)])
+    assert run.score(MANUAL).metrics == comparison.first.metrics
+    written = json.loads(out.read_text())["against"]
+    assert written["names"] == ["right.jsonl", "yes.jsonl"]
+    assert written["on_groups"] == {"only_first": 3, "only_second": 0, "p": 0.25}
+    of_acc = written["figures"]["acc"]
+    assert [of_acc[name] for name in ("first", "second", "points")] == [100, 40, 60]
 
 
 def test_all_released_runs_in_one_table(
@@ -166,7 +184,7 @@ def test_all_released_runs_in_one_table(
     assert row["robust_acc, released scoring"] == "61.22"
     documents = read_split("manual", released_data / FILES["manual"].path)
     reports = [score(documents, published_answers(model)) for model in (first, second)]
-    groups = compare_scores(*reports).on_groups
+    groups = compare_scores(reports[0], reports[1]).on_groups
     assert groups
     assert row["p, next row"] == f"{groups.p:.3g}"
     with (tmp_path / "items.csv").open() as lines:
