@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,16 +54,16 @@ def refused(pattern: str) -> Iterator[io.StringIO]:
     assert re.search(pattern, line), line
 
 
-def run_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `pragworld-tasks` in a new process, with these environment variables besides ours."""
-    return _run([sys.executable, "-m", "pragworld_tasks"], arguments, environment)
-
-
 def run_program(
     name: str, *arguments: str | Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command, or `python`, in a fork of a process that has imported torch and lm-eval."""
-    return _run([str(programs() / name)], arguments, environment)
+    return subprocess.run(
+        [str(programs() / name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 def run_in_two_processes(
@@ -99,14 +99,3 @@ class Program:
             os.kill(self.pid, how)
         with self._replies:
             return int(self._replies.readline() or KILLED)
-
-
-def _run(
-    command: Sequence[str], arguments: Sequence[str | Path], environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )

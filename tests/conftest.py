@@ -137,14 +137,8 @@ def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
     unless a test wants lm-eval's whole index.
     """
 
-    def run(
-        *arguments: str,
-        data: Path = SAMPLES,
-        two_processes: bool = False,
-        whole_index: bool = False,
-    ) -> Evaluation:
-        output = tmp_path_factory.mktemp("lm_eval")
-        return run_lm_eval(arguments, output, data, two_processes, whole_index)
+    def run(*arguments: str, **options: Any) -> Evaluation:
+        return run_lm_eval(tmp_path_factory.mktemp("lm_eval"), *arguments, **options)
 
     return run
 

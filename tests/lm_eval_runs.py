@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from command_runs import run_in_two_processes, run_program
-from places import ROOT
+from places import ROOT, SAMPLES
 from warm_commands import WHOLE_INDEX
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
@@ -70,22 +70,22 @@ LmEval = Callable[..., Evaluation]
 
 
 def run_lm_eval(
-    arguments: Sequence[str],
     output: Path,
-    data: Path,
-    two_processes: bool,
-    whole_index: bool,
+    *arguments: str,
+    data: Path = SAMPLES,
+    two_processes: bool = False,
+    whole_index: bool = False,
 ) -> Evaluation:
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
-    arguments = ["--include_path", str(ROOT / "task_configs"), *arguments]
-    arguments += ["--output_path", str(output)]
+    words = ["--include_path", str(ROOT / "task_configs"), *arguments]
+    words += ["--output_path", str(output)]
     environment = {"PRAGWORLD_DATA": str(data)} | ({WHOLE_INDEX: "1"} if whole_index else {})
     if two_processes:
         script = str(ROOT / "tests" / "lm_eval_parallel.py")
-        arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
-        process = run_in_two_processes("python", script, *arguments, **environment)
+        words = ["hf-cpu-parallel" if word == "hf" else word for word in words]
+        process = run_in_two_processes("python", script, *words, **environment)
     else:
-        process = run_program("lm_eval", *arguments, **environment)
+        process = run_program("lm_eval", *words, **environment)
     return Evaluation(process, output)
 
 

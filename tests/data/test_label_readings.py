@@ -46,37 +46,6 @@ def test_the_shipped_readings_are_the_original_ones(
         assert bool(readings.dispute) == readings.is_disputed
 
 
-def test_the_claims_follow_from_the_readings(
-    documents: list[Document], original_readings: list[dict[str, Any]]
-) -> None:
-    as_answers = [
-        ["no" if reading == "unknown" else reading for reading in original["readings"]]
-        for original in original_readings
-    ]
-    gold = [document.answer for document in documents]
-    contradictions = [
-        sum(a != g for a in answers) for answers, g in zip(as_answers, gold, strict=True)
-    ]
-    rows = {n: [row for row, count in enumerate(contradictions) if count == n] for n in (1, 2, 3)}
-    assert rows == {1: [65, 268], 2: [123, 336], 3: DISPUTED}
-    assert len({documents[row].group for row in DISPUTED}) == 5
-    for annotator, agreements in enumerate((480, 480, 483)):
-        assert sum(a[annotator] == g for a, g in zip(as_answers, gold, strict=True)) == agreements
-    between = [sum(a[i] == a[j] for a in as_answers) for i, j in ((0, 1), (0, 2), (1, 2))]
-    assert set(between) == {497, 498}
-    unknown = [
-        row
-        for row, original in enumerate(original_readings)
-        if original["readings"].count("unknown") >= 2
-    ]
-    assert len(unknown) == 21
-    assert {gold[row] for row in unknown} == {"no"}
-
-    shipped = readings_of(documents)
-    assert [read.row for read in shipped if read and read.is_disputed] == DISPUTED
-    assert [read.row for read in shipped if read and read.is_undetermined] == unknown
-
-
 def test_metrics_leave_out_the_disputed_documents(documents: list[Document]) -> None:
     """Against a count by hand over a run that is wrong on one undisputed row of group 0 only."""
     answers = [document.answer for document in documents]

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -17,7 +16,6 @@ from pragworld_tasks import harness
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
-from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.item_analysis import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
@@ -44,13 +42,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # The file -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_what_generate_writes_is_read_unchanged(tmp_path: Path, ending: str) -> None:
-    path = generate(tmp_path / f"mine.{ending}")
-    generated = generate_documents(**GENERATED)
-    assert read_documents(path) == [replace(document, split="own") for document in generated]
 
 
 def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:

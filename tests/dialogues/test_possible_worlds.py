@@ -22,7 +22,6 @@ from pragworld_tasks.dialogues.questions import (
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary, is_event
 from pragworld_tasks.dialogues.world import (
-    NOWHERE,
     REPLIER,
     Claim,
     Exchange,
@@ -95,37 +94,6 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
     return replace(dialogue, exchanges=tuple(rng.shuffled([*map(renamed, exchanges)])))
 
 
-def devices(dialogue: Dialogue) -> Iterator[str]:
-    """Yield the means of expression that the dialogue uses."""
-    exchanges = dialogue.exchanges
-    for exchange, after in zip(exchanges, [*exchanges[1:], None], strict=True):
-        reply = exchange.reply
-        yield f"{exchange.form}: {'claim' if isinstance(reply, Claim) else reply}"
-        if isinstance(reply, Claim):
-            yield f"amount: {reply.amount.kind}"
-            if reply.then:
-                yield f"then: {exchange.form}, {'denied' if reply.denied else 'done'}"
-            if reply.origin:
-                yield "second hand"
-            if reply.container:
-                yield "container"
-            if exchange.form in ("did", "went") and reply.places and not reply.connective:
-                yield f"contrast: {exchange.form}, places"
-            if exchange.form == "did" and reply.things:
-                yield "contrast: things"
-            if reply.denied:
-                yield f"denied: {'source' if reply.source else exchange.form}"
-            elif reply.source:
-                yield f"source: {exchange.form}"
-            for slot in ("agents", "things", "places"):
-                if len(getattr(reply, slot)) > 1:
-                    yield f"joined: {exchange.form}, {slot}, {reply.connective}"
-        if exchange.oddity:
-            moved = {None: "staying", NOWHERE: "vanishing"}.get(exchange.oddity.place, "moving")
-            is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
-            yield f"oddity: {moved}{', withdrawn' if is_withdrawn else ''}"
-
-
 def questions(dialogue: Dialogue) -> Iterator[Question]:
     """Yield all questions about the people, things, places and numbers that the dialogue mentions."""
     agents: set[str] = set()
@@ -169,8 +137,6 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
     rng = StableRandom(f"bases of chunk {chunk}")
     done: set[tuple[Exchange, ...]] = set()
     versions_of: Counter[str] = Counter()
-    tried: Counter[str] = Counter()
-    understood: Counter[str] = Counter()
     bases: dict[str, Counter[str | None]] = defaultdict(Counter)
     answers: dict[tuple[str, str], Counter[bool | None]] = {
         (kind, form): Counter() for kind, forms in QUESTION_FORMS.items() for form in forms
@@ -179,12 +145,10 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
         for alteration, dialogue in versions(f"possible worlds {seed}"):
             if dialogue.exchanges in done:
                 continue
-            tried.update(set(devices(dialogue)))
             try:
                 state = interpret(dialogue.resolved)
             except Unclear:
                 continue
-            understood.update(set(devices(dialogue)))
             done.add(dialogue.exchanges)
             versions_of[alteration] += 1
             worlds = PossibleWorlds(dialogue.exchanges)
@@ -212,5 +176,3 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
     for form, found in bases.items():
         assert found["undetermined"] >= 20, (form, found)
         assert found["excluded"] >= (0 if form == "told" else 1), (form, found)
-    for device, times in tried.items():
-        assert understood[device] >= times // 10, (device, times)

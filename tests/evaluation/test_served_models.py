@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from command_runs import programs
 from json_lines import read_lines, write_lines
-from lm_eval_runs import Evaluation, LmEval, Output
+from lm_eval_runs import LmEval, Output
 from places import ROOT
 
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
@@ -181,34 +181,15 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
 def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
     single: Study, lm_eval: LmEval
 ) -> None:
-    inside = _evaluate(lm_eval, "hf", f"pretrained={single.model}", "--apply_chat_template")
+    inside = lm_eval(
+        *("--model", "hf", "--model_args", f"pretrained={single.model}", "--log_samples"),
+        *("--tasks", f"{LABEL},{LIKELIER}", "--apply_chat_template", *GENERATED),
+    )
+    assert inside.returncode == 0, inside.log
     for task in (LABEL, LIKELIER):
         assert single.metrics(task) == pytest.approx(inside.metrics(task))
-    _assert_equal_samples(single, inside)
-
-
-def test_a_served_base_model_has_the_samples_of_the_same_model_in_the_process(
-    single: Study, lm_eval: LmEval
-) -> None:
-    address = f"model={single.model},base_url={single.server}/v1/completions,num_concurrent=8"
-    tokens = "tokenizer_backend=huggingface,add_bos_token=True"
-    with single.serve():
-        served = _evaluate(lm_eval, "local-completions", f"{address},{tokens}")
-    _assert_equal_samples(served, _evaluate(lm_eval, "hf", f"pretrained={single.model}"))
-
-
-def _evaluate(lm_eval: LmEval, kind: str, arguments: str, *more: str) -> Evaluation:
-    evaluation = lm_eval(
-        *("--model", kind, "--model_args", arguments, "--tasks", f"{LABEL},{LIKELIER}"),
-        *("--log_samples", *GENERATED, *more),
-    )
-    assert evaluation.returncode == 0, evaluation.log
-    return evaluation
-
-
-def _assert_equal_samples(found: Output, expected: Evaluation) -> None:
     texts, likelihoods = (
-        [[sample["filtered_resps"] for sample in run.samples(task)] for run in (found, expected)]
+        [[sample["filtered_resps"] for sample in run.samples(task)] for run in (single, inside)]
         for task in (LABEL, LIKELIER)
     )
     assert texts[0] == texts[1]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from peft import LoraConfig, get_peft_model
 from plain_hooks import label_logits, small_decoder
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
@@ -130,14 +129,6 @@ def test_weights_run_in_the_requested_type(plain: Tensor) -> None:
     assert found.dtype == torch.float32
     assert 1e-6 < (found - plain).abs().max() < 0.5
     assert load_decoder(Model(TINY))[1].dtype == "float32"  # that of the weights
-
-
-def test_a_model_on_any_devices_gives_the_same_logits(plain: Tensor) -> None:
-    decoder, _ = load_decoder(Model(TINY, device_map="auto"))
-    for module in decoder.model.modules():  # as accelerate does where there are several devices
-        hook = AlignDevicesHook(execution_device=decoder.device, io_same_device=True)
-        add_hook_to_module(module, hook)
-    torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
 
 
 def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(

@@ -72,21 +72,13 @@ def test_the_released_labels_come_with_their_readings(released: Path, tmp_path: 
     assert "not written from the released file" not in card
 
 
-def test_the_card_says_what_is_inside_and_that_samples_are_not_the_released_files(
-    folder: Path,
-) -> None:
+def test_the_card_says_that_samples_are_not_the_released_files(folder: Path) -> None:
     card = DatasetCard.load(folder / "README.md")
-    data = card.data.to_dict()
-    assert {config["config_name"] for config in data["configs"]} == set(SPLITS)
-    for config in data["configs"]:
-        assert (folder / config["data_files"][0]["path"]).is_file()
-    assert (data["license"], data["size_categories"]) == ("mit", ["n<1K"])
+    assert card.data.license == "mit"
     for split in SPLITS:
         documents = read_split(split, SAMPLES / FILES[split].path)
         assert f"| `{split}` | {len(documents)} |" in card.text
-        assert documents_digest(documents) in card.text
         assert f"**`{split}` was not written from the released file**" in card.text
-    assert "inspect eval hf/me/mine/pragworld_manual_acc" in card.text
     assert "Sachin Vashistha" in (folder / "LICENSE").read_text()
 
 

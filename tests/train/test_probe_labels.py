@@ -227,16 +227,6 @@ def labels_of(dataset: Any) -> list[list[tuple[int, int]]]:
     ]
 
 
-@pytest.mark.parametrize("data", DATA)
-def test_labels_are_before_their_first_tokens(tmp_path: Path, tokenizer: Any, data: str) -> None:
-    rows, classes = DATA[data]
-    dataset = Dataset.from_list([row for row, *_ in rows])
-    for kind in (dataset, dataset.to_iterable_dataset()):
-        made = labelled(tmp_path, tokenizer, kind, classes or ["yes", "no"])
-        assert isinstance(made, type(kind))
-        assert labels_of(made) == [answers for *_, answers in rows]
-
-
 @pytest.mark.parametrize(
     ("completion", "label"),
     [
