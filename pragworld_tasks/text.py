@@ -2,12 +2,15 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import takewhile, zip_longest
 from operator import eq
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from pragworld_tasks.files import read_package_toml
 
 ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -209,31 +212,40 @@ def _diff_words(old: str, new: str) -> list[Piece]:
 
 # Reasoning ----------------------------------------------------------------------------------------
 
-# Families of models mark their reasoning in different ways: in tags (`<think>`, `[THINK]`,
-# `◁think▷`, `<reflection>` and so on), between `<|begin_of_thought|>` and
-# `<|end_of_thought|>`, or in the analysis channel of gpt-oss, of which only the words `analysis`
-# and `assistantfinal` are left where special tokens are not decoded.
-_TAGS = r"(?P<{}>think|thought|reason|analysis|scratchpad|reflection)(?:s|ing)?"
-_MARKS = re.compile(
-    rf"[<\[\u25c1](?:{_TAGS.format('opening_tag')}|/{_TAGS.format('closing_tag')})[>\]\u25b7]"
-    r"|(?P<opening><\|begin_of_thought\|>|<\|channel\|>analysis|\A(?-i:analysis(?=[A-Z])))"
-    r"|(?P<closing><\|end_of_thought\|>|<\|channel\|>final<\|message\|>|(?-i:assistantfinal))",
-    re.IGNORECASE,
-)
+_MARKERS = read_package_toml("pragworld_tasks", "reasoning_markers.toml")
+
+
+def pattern_compiler(phrases: Mapping[str, Any]) -> Callable[[str], re.Pattern[str]]:
+    """Return a function that compiles a pattern of `phrases` by its name.
+
+    A list is any of its patterns, a table any with its name, and `%name%` that which is named.
+    """
+
+    def source(entry: Any) -> str:
+        if isinstance(entry, dict):
+            entry = [f"(?P<{name}>{pattern})" for name, pattern in entry.items()]
+        text = entry if isinstance(entry, str) else f"(?:{'|'.join(entry)})"
+        return re.sub(r"%(\w+)%", lambda named: source(phrases[named[1]]), text)
+
+    return cache(lambda name: re.compile(source(phrases[name])))
+
+
+_marker = pattern_compiler(_MARKERS)
 
 
 def strip_reasoning(response: str) -> str:
     """Return a response without its reasoning: all that readers of answers and quantities look at.
 
-    Blocks of reasoning are removed wherever they stand. Where a block ends that was never opened,
-    its opening stood in the prompt, and everything before its end is reasoning. A block that never
-    ends was cut off: unfinished reasoning is never an answer, so it is removed to the end of the
-    response. Takes time in proportion to the response's length.
+    Reasoning stands between markers: brackets with a word such as `think` or `analysis` in them,
+    channels, headings (`reasoning_markers.toml`). Blocks are removed wherever they stand. Where a
+    block ends that was never opened, its opening stood in the prompt, and everything before its
+    end is reasoning. A block that never ends was cut off: unfinished reasoning is never an answer,
+    so it is removed to the end of the response. Takes time in proportion to the response's length.
 
     Examples:
         >>> strip_reasoning("<think>Yes? No.</think>No")
         'No'
-        >>> strip_reasoning("It must be yes.</think>No")
+        >>> strip_reasoning("It must be yes.</seed:think>No")
         'No'
         >>> strip_reasoning("<think>Yes</think><think>No, because")
         ''
@@ -241,19 +253,19 @@ def strip_reasoning(response: str) -> str:
     kept: list[str] = []
     open_blocks: list[str] = []
     start = 0  # of the text that follows the last block
-    for mark in _MARKS.finditer(response):
-        opened = mark["opening_tag"] or (mark["opening"] and "marker")
-        closed = mark["closing_tag"] or (mark["closing"] and "marker")
-        if opened:
+    for mark in _marker("marker").finditer(response):
+        role, _, kind = str(mark.lastgroup).partition("_")
+        if kind == "tag" and (word := _marker("word").search(mark[0])):
+            kind = word[0].lower().replace("thought", "think")
+        if role == "open":
             if not open_blocks:
                 kept.append(response[start : mark.start()])
-            if opened.lower() not in open_blocks:
-                open_blocks.append(opened.lower())
-        elif not open_blocks:
-            kept.clear()
-            start = mark.end()
-        elif closed.lower() in open_blocks:
-            del open_blocks[open_blocks.index(closed.lower()) :]
+            if kind not in open_blocks:
+                open_blocks.append(kind)
+        elif role != "end" or kind in open_blocks:
+            if not open_blocks:
+                kept.clear()
+            del open_blocks[open_blocks.index(kind) if kind in open_blocks else 0 :]
             start = mark.end()
     if not open_blocks:
         kept.append(response[start:])

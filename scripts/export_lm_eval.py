@@ -132,8 +132,9 @@ def _utilities() -> str:
         version=version("pragworld"),
         prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
         sampler=_definitions("harness.py", "ZeroShotOnly"),
-        reasoning=_definitions("text.py", "_TAGS", "_MARKS", "strip_reasoning"),
-        phrases=_phrases(),
+        markers=_phrases("reasoning_markers.toml"),
+        reasoning=_definitions("text.py", "pattern_compiler", "_marker", "strip_reasoning"),
+        phrases=_phrases("evaluation/answer_phrases.toml"),
         answers=_definitions("evaluation/answers.py", without="_PHRASES"),
         tallies=_definitions("evaluation/statistics.py", *tallies),
         items=_definitions(task_metrics, *items),
@@ -183,9 +184,9 @@ def _defined_names(node: ast.stmt) -> set[str]:
     return set()
 
 
-def _phrases() -> str:
-    """Return the lists and patterns of `answer_phrases.toml` as a Python dictionary."""
-    phrases = tomllib.loads(_source("evaluation/answer_phrases.toml"))
+def _phrases(path: str) -> str:
+    """Return the lists and patterns of a TOML file as a Python dictionary."""
+    phrases = tomllib.loads(_source(path))
     return pformat(phrases, width=100, sort_dicts=False)
 
 

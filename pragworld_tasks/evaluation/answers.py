@@ -11,35 +11,21 @@ to the word and by a few words behind it, so that reading takes time in proporti
 """
 
 import enum
-import functools
 import itertools
 import math
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.text import strip_reasoning
+from pragworld_tasks.text import pattern_compiler, strip_reasoning
 
 _LEFT, _RIGHT = 240, 120  # characters before and behind a word that are looked at
 _MOST = 1000  # words yes and no that are looked at: a response with more of them rambles
 _PHRASES = read_package_toml(__package__, "answer_phrases.toml")
+_pattern = pattern_compiler(_PHRASES)
 _ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
-
-
-def _source(name: str) -> str:
-    """Return the pattern of a name, or that of any phrase of a list, with all that it names."""
-    entry = _PHRASES[name]
-    text = entry if isinstance(entry, str) else f"(?:{'|'.join(entry)})"
-    return re.sub(r"%(\w+)%", lambda named: _source(named[1]), text)
-
-
-@functools.cache
-def _pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern of `answer_phrases.toml`, which says what each is for."""
-    return re.compile(_source(name))
 
 
 UnreadableReason = Literal[
@@ -157,7 +143,9 @@ def unreadable_reason(
     """
     if read_answer(response):
         return None
-    if not strip_reasoning(f"{response or ''}\n.").endswith("."):  # the block takes the rest
+    if not strip_reasoning(f"{response or ''}\n{'.' * 99}").endswith(
+        "."
+    ):  # the block takes the rest
         return "unfinished reasoning"
     text = strip_reasoning(response or "").lower().replace("\u2019", "'").strip()
     reason = (finish_reason or "").lower()
