@@ -3,7 +3,6 @@
 Each case is of a kind that an audit of altered conversations found broken; see examples.jsonl, too.
 """
 
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -18,7 +17,6 @@ from pragworld_tasks.text_alterations import exchanges
 from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
-from pragworld_tasks.text_alterations.inflection import ENGLISH
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
 
@@ -165,16 +163,6 @@ def test_what_an_ordinal_counts_into_only_grows(text: str, numbers: str) -> None
 
 
 # Inconsistent data --------------------------------------------------------------------------------
-
-
-def test_there_are_forty_things_to_say_and_some_change_answers() -> None:
-    said = [ENGLISH[name] for name in ("absurdities", "changes", "past_changes", "remarks")]
-    texts = [json.dumps(template) for templates in said for template in templates]
-    assert len(set(texts)) >= 40
-    text = "A: where are the figs\nB: the figs are in the den"
-    lists = {"agents": [], "objects": ["figs"], "locations": ["den"]}
-    results = [alter(text, lists, "Injecting Inconsistent Data", seed) for seed in range(60)]
-    assert {result.answers_can_change for result in results} == {None, True}
 
 
 def test_one_seed_says_different_things_in_different_conversations() -> None:
