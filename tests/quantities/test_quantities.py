@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -123,88 +124,6 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "text", "value"),
-    [
-        ("minute", "1 hour 45 minutes", 105),
-        ("minute", "an hour and a half", 90),
-        ("minute", "an hour and twenty minutes", 80),
-        ("minute", "an hour and twenty", 80),
-        ("minute", "an hour and three quarters", 105),
-        ("minute", "2:30 hours", 150),
-        ("minute", "1h30", 90),
-        ("minute", "45m", 45),
-        ("hour", "5h 30m", 5.5),
-        ("hour", "22 hours 30 minutes", 22.5),
-        ("hour", "13 h + 1 h 45 min", 14.75),
-        ("hour", "1 day and 3 hours", 27),
-        ("hour", "half a day", 12),
-        ("hour", "90 minutes", 1.5),
-        ("day", "6 weeks", 42),
-        ("kg", "10 lbs", 4.5359237),
-        ("kg", "5 lb 8 oz", 2.49475803),
-        ("kg", "-3 kg", 3),
-        ("kg", "500 grams", 0.5),
-        ("kcal", "4184 kJ", 1000),
-        ("kcal", "2.5k calories", 2500),
-        ("dollar / year", "$250 a month", 3000),
-        ("dollar / year", "$240 every week", 12522),
-        ("dollar / month", "$36,000 annually", 3000),
-        ("dollar", "US$ 12,500", 12500),
-        ("dollar", "2,500 dollars", 2500),
-        ("dollar", "350 cents", 3.5),
-        ("dollar", "$335 a month", 4020),
-        ("million dollar", "$450,000", 0.45),
-        ("million dollar", "half a billion dollars", 500),
-        ("million dollar", "$0.8bn per school year", 800),
-        ("million dollar", "a hundred mil a year", 100),
-        ("million dollar", "half a million or so", 0.5),
-        ("dollar / month", "fifty-five hundred a month", 5500),
-        ("euro", "about 5,000 €", 5000),
-        ("truck", "five 10-foot trucks", 5),
-        ("truck", "4 of the ten-foot rental trucks", 4),
-        ("box", "three boxes", 3),
-        ("person", "12 people", 12),
-        ("mile / gallon", "30 miles per gallon", 30),
-        ("mile", "5 km", 3.106856),
-        ("celsius", "20 celsius", 20),
-        ("cat", "12 cats", 12),
-        ("fare", "four fares", 4),
-        ("nan", "two nans", 2),
-        ("moct", "three mocts", 3),
-        ("mL", "2 litres", 2000),
-        ("kilometre", "3 miles", 4.828),
-    ],
-)
-def test_units_are_converted(unit: str, text: str, value: float) -> None:
-    assert read_quantity(f"The answer is {text}.", unit) == pytest.approx(value, rel=0.005)
-
-
-@pytest.mark.parametrize(
-    ("unit", "text"),
-    [
-        ("dollar", "A$20"),
-        ("dollar", "5,000 euros"),
-        ("kg", "5 miles"),
-        ("minute", "7:30 AM"),
-        ("minute", "6:30 to 9:30 AM"),
-        ("hour", "$5 an hour"),
-        ("truck", "402 cubic feet per truck"),
-        ("truck", "20 pct more trucks"),
-        ("truck", "the 7 am truck"),
-        ("dollar", "USD 5%"),
-        ("celsius", "70 fahrenheit"),
-        ("kg", "20%"),
-    ],
-)
-def test_other_units_are_no_values(unit: str, text: str) -> None:
-    assert not [
-        quantity
-        for quantity in find_quantities(to_plain_text(text), parse_unit(unit))
-        if quantity.size
-    ]
-
-
-@pytest.mark.parametrize(
     ("unit", "text", "values"),
     [
         ("hour", "| Total | 14 h 30 |", [14.5]),
@@ -229,6 +148,11 @@ def test_quantities_are_found_as_they_are_written(
     assert [(mention.low + mention.high) / 2 for mention in found] == pytest.approx(values)
 
 
+def test_a_dollar_of_another_country_is_a_bare_number() -> None:
+    (found,) = find_quantities(to_plain_text("A$20"), parse_unit("dollar"))
+    assert not found.size
+
+
 def test_a_label_names_a_unit() -> None:
     prompt = "How much in total?"
     table = "| Item | USD |\n|---|---|\n| Labor | 5 |\n| Total | 7 |"
@@ -245,181 +169,15 @@ def test_what_is_no_unit_is_refused(unit: str) -> None:
         read_quantity("5 kg", unit)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("4-6 hours", 5),
-        ("4 – 6 hours", 5),
-        ("between 4 and 6 hours", 5),
-        ("4 hours to 6 hours", 5),
-        ("2 or 3 hours", 2.5),
-        ("two to three hours", 2.5),
-        ("45 minutes to 1 hour 15 minutes", 1),
-        ("at least 4 hours and at most 6 hours", 5),
-        ("4 ± 1 hours", 4),
-        ("+4 to +6 hours", 5),
-        ("an hour and a half to an hour and three quarters", 1.625),
-        ("north of 4 but less than 6 hours", 5),
-        ("north of 4 hours but less than 6", 5),
-        ("between 4 (by night) and 6 hours", 5),
-    ],
-)
-def test_ranges_are_averaged(text: str, value: float) -> None:
-    assert read_quantity(f"It would take {text}.", "hour") == pytest.approx(value)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("$1.2–1.8 million", 1.5),
-        ("$800,000 to $1.2 million", 1.0),
-        ("$10-15k", 0.0125),
-        ("ten to fourteen thousand dollars", 0.012),
-        ("between $18 and $25 million", 21.5),
-        ("$500 million to over $1 billion", 750),
-    ],
-)
-def test_ranges_share_their_scale(text: str, value: float) -> None:
-    assert read_quantity(f"The total would be {text}.", "million dollar") == pytest.approx(value)
-
-
 # The bottom line ----------------------------------------------------------------------------------
 
-CAR = (
-    "I drive 40 miles to work. How much should I budget annually for car expenses?",
-    "dollar / year",
-)
-TRIP = "I live in Boston and need to travel to Miami. What's the total travel time?", "hour"
-TRUCKS = "We need to send 500 boxes. How many 10-foot trucks should we rent?", "truck"
-PILLS = (
-    "I have 1000 mg of prednisone and take 20 mg or 40 mg a day. How many days will it last?",
-    "day",
-)
-SAVED = (
-    "The city plans to invest $5 million. How much could that save over the next 10 years?",
-    "million dollar",
-)
-RENT = (
-    "What's the monthly rent that leaves me as well off as buying a $300,000 house?",
-    "dollar / month",
-)
-TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?", "dollar"
+RULES = [row for _, row in read_json_lines(ANSWERS / "quantities_rules.jsonl")]
 
 
-@pytest.mark.parametrize(
-    ("asked", "response", "value"),
-    [
-        # One-liners, and answers with hardly a word.
-        (TAX, "4118", 4118),
-        (TAX, "$4,118", 4118),
-        (TRUCKS, "Two 10' trucks.", 2),
-        (TRIP, "Around 6.5 hours", 6.5),
-        (CAR, "Probably like 3 grand a year tbh", 3000),
-        # The answer first, with a breakdown or caveats behind it.
-        (TAX, "You'd owe **$4,118**.\n\n1. Gross: $50,000\n2. Deduction: $13,850", 4118),
-        (TRIP, "About 7 hours. The flight is 3 hours; add 2 hours at the airport.", 7),
-        (CAR, "I'd put away $600/month. Keep $1,000 for emergencies.", 7200),
-        # The answer last.
-        (TRIP, "Flight: 3 hours\nAirport: 2 hours\n\nSo in total it's about 5 hours.", 5),
-        (TAX, "10% of $11,000 = $1,100\n12% of $25,150 = $3,018\n\nTotal: $4,118", 4118),
-        (TAX, "The tax is:\n\n$$\n\\boxed{\\$4{,}118}\n$$\n\nSee Publication 505.", 4118),
-        (TAX, "### Step 3\n$1100 + 3018 = 4118$\n\nThe answer is $\\boxed{4118}$.", 4118),
-        # A result that happens to be a number of the prompt.
-        (TRUCKS, r"\[ \lceil \frac{3000}{321.6} \rceil = \boxed{10} \]", 10),
-        (TRIP, "3.5 hours in the air + 2 hours before + 1 hour after = 6.5 hours.", 6.5),
-        # Tables.
-        (
-            CAR,
-            "| Item | Monthly | Annual |\n|---|---|---|\n| Gas | $120 | $1,440 |\n"
-            "| Insurance | $140 | $1,680 |\n| **Total** | **$260** | **$3,120** |",
-            3120,
-        ),
-        (
-            CAR,
-            "| | Low | High |\n|---|---|---|\n| Gas | $1,000 | $1,500 |\n| Other | $2,000 | $3,500 |"
-            "\n| **Total** | **$3,000** | **$5,000** |",
-            4000,
-        ),
-        (
-            SAVED,
-            "| Item | Cost (in millions) |\n|---|---|\n| A | 1.5 |\n| B | 2.5 |\n| **Total** | **4.0** |",
-            4,
-        ),
-        # Several candidates, one of them recommended; margins.
-        (TRIP, "It's 5 hours at best, 9 at worst. Realistically, plan on 7 hours.", 7),
-        (TRUCKS, "3.7 trucks would do, so rent 4 trucks. A 26-foot truck holds more.", 4),
-        (TRIP, "That's 6 hours. Add 1 hour if you check a bag.", 6),
-        (CAR, "Cheap: $5,000\nDear: $9,000\n\nI'd plan on **$6k per year**.", 6000),
-        # Alternatives that are left open.
-        (PILLS, "- At 20 mg: 50 days\n- At 40 mg: 25 days", 37.5),
-        (PILLS, "If you take 20 mg, it will last 50 days. With 40 mg, it's 25 days.", 37.5),
-        (PILLS, "| Dose | Days |\n|---|---|\n| 20 mg | 50 |\n| 40 mg | 25 |", 37.5),
-        (PILLS, "**At 20 mg:** 50 days\n\n**At 40 mg:** 25 days\n\nI'd say 35 days.", 35),
-        # Inputs, rates, sums over years, other means.
-        (TRUCKS, "500 boxes / 100 boxes per truck means you need 5 trucks.", 5),
-        (CAR, "At $0.67 per mile, 10,000 miles come to $6,700.", 6700),
-        (SAVED, "For the $5 million you could save $9 million.", 9),
-        (SAVED, "Roughly $750,000 a year, so about $7.5 million in ten years.", 7.5),
-        (TRIP, "You should plan on 6 hours. By train it takes 30 hours.", 6),
-        # No stock phrase, but the only quantity of its kind, or the one that is stated of it.
-        (TRUCKS, "Two or three should cover it, if you stack them well.", 2.5),
-        (TRUCKS, "I'd go with a pair of them. One has only 400 cubic feet.", 2),
-        (SAVED, "Twenty million, give or take. A claim costs $9,000.", 20),
-        (TRIP, "You could easily burn six hours on it. Bring a book.", 6),
-        (TRIP, "Pack light, it's a crowded flight. Five hours, then.", 5),
-        (RENT, "You'd break even if you paid about $24,000 a year.", 2000),
-        (RENT, "If you can rent one for $2,650, it's a wash.", 2650),
-        (TAX, "Deduction: $14,600\n\n## Tax: $4,016\n\nFICA is $3,825.", 4016),
-        # One figure twice, by the year and by the month, and a total for a year above its table.
-        (CAR, "Plan on $750 a month, or $9,000 a year. Gas is $2,000.", 9000),
-        # An exact value beside an inexact one, and a point beside its range.
-        (TRIP, "Total: 6 h 40 min, so a little under 7 hours door to door.", 20 / 3),
-        (TRIP, "Expect 24 to 30 hours in total, with about 28 hours being typical.", 28),
-        # Reasoning is no answer.
-        (TRIP, "<think>9 hours? No.</think>It takes 6 hours.", 6),
-    ],
-)
-def test_the_bottom_line(asked: tuple[str, str], response: str, value: float) -> None:
-    prompt, unit = asked
-    assert read_quantity(response, unit, prompt) == pytest.approx(value)
-
-
-@pytest.mark.parametrize(
-    ("asked", "response"),
-    [
-        (TRIP, ""),
-        (TRIP, "I can't say."),
-        (TRIP, "Arrive at the airport 2 hours before departure. When do you plan to fly?"),
-        (TRIP, "- Flight: 3 hours\n- Security: 2 hours\n- Baggage: 1 hour"),
-        (TRIP, "Miami is 3 hours ahead, and layovers of 1 to 4 hours are common."),
-        (TRIP, "<think>It takes 6 hours"),
-        (CAR, "Fuel: $300\nInsurance: $1,500\nUpkeep: $800\n\nAdd these up."),
-        (CAR, "The IRS rate is $0.67 per mile. Multiply your mileage by this rate."),
-        (CAR, "You'll need to budget for fuel ($100-$150), parking ($50) and tires."),
-        (TRUCKS, "A 10-foot truck has 402 cubic feet. What size are your boxes?"),
-        (TRUCKS, "The number of trucks depends on the boxes: 20 to 30 fit in a stack."),
-        (
-            PILLS,
-            "Days = 1000 mg / average dose. Could you tell me how many days out of 30 are bad?",
-        ),
-        (PILLS, "You use 140 mg a week. Ask for a refill at least 7 days ahead."),
-        (SAVED, "A typical claim costs $20,000 to $100,000. It is hard to say more."),
-        (SAVED, "I recommend a study, which typically costs $50,000 to $150,000."),
-        # What only goes into it, however large.
-        (TAX, "The standard deduction, which is $14,600, leaves little."),
-        (TAX, "So your taxable income is $35,400. A CPA can do the rest."),
-        (SAVED, "A claim of this kind costs about $17,500 to settle out of court."),
-        (TRIP, "The time difference is 6 hours."),
-        # Cut off in a section or a sentence that was to give it.
-        (SAVED, "**Direct**\n\n* 9,000 claims × $2,500 = $22,500,000\n\n**Indirect**\n\n* Wages:"),
-        (TAX, "The brackets are:\n- 10%: $0 - $11,000\n- 12%: $11,001 - $44,725"),
-        (TAX, "I can't give tax advice. The standard deduction is $13,850. Call 800-829-1040."),
-        (TAX, "Taxable income: $50,000 - $13,850 = $36,150. The tax on that is 10% of"),
-    ],
-)
-def test_no_value_is_not_guessed(asked: tuple[str, str], response: str) -> None:
-    prompt, unit = asked
-    assert read_quantity(response, unit, prompt) is None
+@pytest.mark.parametrize("example", RULES, ids=lambda example: example["rule"])
+def test_a_value_is_read_as_its_rule_says(example: dict[str, Any]) -> None:
+    value = read_quantity(example["response"], example["unit"], example.get("prompt", ""))
+    assert value == (example["value"] and pytest.approx(example["value"]))
 
 
 WEIGHT = "I eat 600 calories a day. How many kilos could I expect to lose (or gain) in 30 days?"
