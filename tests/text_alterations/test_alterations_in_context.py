@@ -3,7 +3,6 @@
 Each case is of a kind that an audit of altered conversations found broken; see examples.jsonl, too.
 """
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from pragworld_tasks.text_alterations import exchanges
 from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
-from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
 
 # Agents -------------------------------------------------------------------------------------------
@@ -45,23 +43,10 @@ def test_a_name_keeps_the_gender_of_its_pronoun(names: list[str], seed: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "lists"),
+    ("text", "names"),
     [
-        ("The chairs are in the truck. The lamps are in the van.", {}),
-        ("Where are the chairs?\nB: In the truck.\nA: Where did you see the lamps?\nB: They are in the van.", {}),
-        ("Where are the chairs?\nB: They are in the truck.\nA: Good.\nB: I put the lamps in the van.", {}),
-        ("Are the chairs in the truck?\nB: Yes.\nA: I am glad.\nB: The lamps are in the van.", {}),
-        ("Are the chairs in the van?\nB: No.\nA: I see.\nB: The lamps are in the van.", {}),
-        ("All the chairs are in the truck.\nB: Some of the lamps are in the van.", {}),
-        ("The chairs are white. The lamps are black.", {}),
-        ("Are the chairs here?\nB: Yes.\nA: Are the lamps here?", {}),
-        ("I don't want the chairs.\nB: I see.\nA: They look old. I want the lamps.", {}),
         ("Where is Tom?\nB: He is in the den.\nA: Where is your friend Bill?\nB: He is in the hall.", {"agents": ["Tom", "Bill"]}),
-        ("Did you buy the chairs?\nB: Yes.\nA: And the lamps?", {}),
-        ("Did you buy the chairs?\nB: No.\nA: Or the lamps?", {}),
-        ("I bought the chairs last week.\nB: They are nice.\nA: Yes.\nB: What about the lamps?", {}),
         ("Is Tom in the den?\nB: Yes.\nA: I see.\nB: Who is with him?\nA: Ann.\nB: What about Bill?", {"agents": ["Tom", "Bill"]}),
-        ("Are the keys in the den?\nB: No.\nA: Are they in the hall?\nB: Yes.", {"locations": ["den", "hall"]}),
         ("Hi, Tom, you look well.\nB: So does Bill.", {"agents": ["Tom", "Bill"]}),
         ("Were you born in Boston?\nB: No. I was born in Chicago.", {"locations": ["Boston", "Chicago"]}),
         ("You have a headache now?\nB: No, but I have a toothache.", {"objects": ["headache", "toothache"]}),
@@ -69,97 +54,18 @@ def test_a_name_keeps_the_gender_of_its_pronoun(names: list[str], seed: int) -> 
     ],
 )  # fmt: skip
 def test_a_substitution_contradicts_nothing_that_is_said_of_the_other(
-    text: str, lists: dict[str, Any]
+    text: str, names: dict[str, Any]
 ) -> None:
-    names = lists or {"objects": ["chairs", "lamps"]}
     words = [name for kind in names.values() for name in kind]
     for altered in outcomes(variable_substitution, f"A: {text}", **names):
         assert sum(word in altered for word in words) == 1
         assert all(altered.count(word) <= text.count(word) for word in words)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Some of the chairs are in the truck. A few of the lamps are in the van.",
-        "The chairs are in the truck.\nB: The lamps cost ten dollars.",
-        "The chairs are in the truck or the van.\nB: I saw the lamps in the van.",
-        "Did you see the chairs in the den?\nB: I don't know.\nA: I see.\nB: The lamps are in the van.",
-    ],
-)
-def test_a_substitution_that_contradicts_nothing_is_made(text: str) -> None:
-    text = f"A: {text}"
-    assert outcomes(variable_substitution, text, objects=["chairs", "lamps"]) == {
-        text.replace("chairs", "lamps"),
-        text.replace("lamps", "chairs"),
-    }
-
-
 def test_a_place_that_is_only_there_is_not_searched_for_in_every_line_before() -> None:
     text = "A: Where are they?" + "\nA: I put the chairs there and saw the lamps there." * 40
     lists = {"objects": ["chairs", "lamps"]}
     assert not outcomes(variable_substitution, text, seeds=2, **lists)  # would take years
-
-
-# Quantity -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "may_be_one"),
-    [
-        ("There are two keys here.\nB: Who put them there?", False),
-        ("I bought two roses.\nB: Put the roses in the vase.", False),
-        ("I bought two roses and put them in the vase.", False),
-        ("Where are the keys?\nB: Two keys are here.\nA: Who put them there?", True),
-        ("Two of the keys are here.\nB: Who put them there?", True),
-        ("There are two keys here.\nB: Who put the lamp there?", True),
-        ("How many keys are left?\nB: About four. Some are in the hall.", False),
-        ("How many are left?\nB: Four.\nA: Where are they?", False),
-        ("I took four photos. A few are blurred.", False),
-        ("I took four photos. Which ones do you like?", False),
-        ("I took four photos. Some people smile.", True),
-    ],
-)
-def test_things_that_are_taken_up_as_several_stay_several(text: str, may_be_one: bool) -> None:
-    altered = outcomes(quantity_change, f"A: {text}")
-    assert altered
-    assert any(re.search(r"\bone\b", result.lower()) for result in altered) is may_be_one
-
-
-@pytest.mark.parametrize(
-    ("text", "may_be_several"),
-    [
-        ("There is one key here. It is old.", False),
-        ("I have one brother.\nB: Where is he?", False),
-        ("I have one key.\nB: Put the key there.", False),
-        ("I have one key.\nB: Is the lamp here?\nA: It is there.", True),
-    ],
-)
-def test_what_is_taken_up_as_one_thing_stays_one(text: str, may_be_several: bool) -> None:
-    keys, brothers = ["key"] * ("key" in text), ["brother"] * ("brother" in text)
-    altered = outcomes(quantity_change, f"A: {text}", objects=keys, agents=brothers)
-    assert bool(altered) is may_be_several
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("The bank blocked four cards, but not the third one.", "five six seven eight"),
-        ("I lost four cards.\nB: Where is the fourth?", "five six seven eight"),
-        ("I wrote three cards. The last one was long.", "four five six"),
-        ("There are three cards.\nB: The 2nd card is mine.", "four five six"),
-        ("We have two cards and want a third.", ""),
-        ("I bought two cards on the 13th.", "one three four"),
-        (
-            "We have four cards.\nB: The third floor is closed.",
-            "one two three five six seven eight",
-        ),
-    ],
-)
-def test_what_an_ordinal_counts_into_only_grows(text: str, numbers: str) -> None:
-    altered = outcomes(quantity_change, f"A: {text}", objects=["cards"])
-    words = {re.search(r"\w+(?= cards?\b)", result)[0] for result in altered}  # type: ignore[index]
-    assert words == {*numbers.split()}
 
 
 # Inconsistent data --------------------------------------------------------------------------------
