@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
+from pragworld_tasks.data.document_files import with_further_fields
 from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import split_documents
@@ -89,7 +90,7 @@ def _data_set(
 @_data_set
 def split_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
     """Return the documents of a split; `metadata` has the settings of generated or own ones."""
-    return data_set_rows(split_documents(pragworld_split, metadata))
+    return with_further_fields(data_set_rows(split_documents(pragworld_split, metadata)), metadata)
 
 
 @_data_set

@@ -4,9 +4,11 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.breakdowns import alteration_category
+from pragworld_tasks.data.document_files import read_documents
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import (
@@ -39,21 +41,24 @@ def add_data(commands: Commands) -> None:
         "action",
         choices=_ACTIONS,
         help="show where each split is; download what is not in the cache; read every split that "
-        "is on this machine and print an audit; or print the labels of the manual split that "
-        "three blind annotators dispute, and those that rest on a convention",
+        "is on this machine, or your FILE, and print an audit; or print the labels of the manual "
+        "split that three blind annotators dispute, and those that rest on a convention",
     )
-    command.add_argument(
-        "splits", nargs="*", metavar="SPLIT", help=f"any of {', '.join(FILES)}; all by default"
-    )
+    names = ", ".join(FILES)
+    command.add_argument("splits", nargs="*", metavar="SPLIT", help=f"any of {names}; default: all")
 
 
 def _data(options: argparse.Namespace) -> None:
-    if unknown := [name for name in options.splits if not is_released(name)]:
-        raise InputError(f"split {unknown[0]!r} does not exist; choose from {', '.join(FILES)}")
+    splits = [name for name in FILES if is_released(name) and name in (options.splits or FILES)]
+    if others := [name for name in options.splits if not is_released(name)]:
+        if options.action != "check" or not Path(others[0]).exists():
+            raise InputError(f"split {others[0]!r} does not exist; choose from {', '.join(FILES)}")
+        for path in others:
+            print(f"{_audit(read_documents(path))}\n  from {path}")
     if options.action == "labels" and options.splits not in ([], ["manual"]):
         raise InputError("data labels: only the manual split has readings of its labels")
-    splits = [name for name in FILES if is_released(name) and name in (options.splits or FILES)]
-    _ACTIONS[options.action](splits)
+    if splits:
+        _ACTIONS[options.action](splits)
 
 
 def _show_status(splits: Sequence[ReleasedSplit]) -> None:
@@ -98,7 +103,7 @@ def _audit(documents: Sequence[Document]) -> str:
     ]
     if contradictory:
         lines.append(f"  effect contradicts the labels in rows {', '.join(contradictory)}")
-    if difference := deviation(documents):
+    if is_released(split) and (difference := deviation(documents)):
         lines.append(f"  not the released file: {difference}")
     return "\n".join(lines)
 

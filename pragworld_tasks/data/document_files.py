@@ -1,23 +1,28 @@
 """Files of documents: a table in the released format (CSV), JSON lines or Parquet.
 
-Users read their own documents from such a file, which `pragworld-tasks generate` or `author` or
-somebody else's program wrote. A document that contradicts itself or another one is refused with its
-line or row.
+Users read their own documents from such a file, which we or somebody else's program wrote. One that
+contradicts itself or another one is refused with its line or row.
 """
 
-import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import count
+from difflib import get_close_matches
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from pragworld_tasks.data.documents import ALTERATIONS, OWN, Answer, Basis, Document, Effect
-from pragworld_tasks.data.readers import read_parquet, read_table
+from pragworld_tasks.data.documents import OWN, Answer, Basis, Document, Effect
+from pragworld_tasks.data.readers import (
+    FIELDS,
+    alteration_of,
+    known_fields,
+    read_parquet,
+    read_table,
+)
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, check_output, read_json_lines, write_whole
 from pragworld_tasks.text import line_changes
@@ -25,14 +30,14 @@ from pragworld_tasks.text import line_changes
 # Reading ------------------------------------------------------------------------------------------
 
 
-class DocumentRecord(BaseModel, strict=True):
-    """A document of a user's own. What else a file says of it is ignored."""
+class DocumentRecord(BaseModel, strict=True, extra="allow"):
+    """A document of a user's own, with what else a file says of it."""
 
     context: str = Field(pattern=r"\S")
     question: str = Field(pattern=r"\S")
     answer: Answer
     group: int | None = Field(None, strict=False)
-    alteration: str | None = Field(None, pattern=f"^({'|'.join(ALTERATIONS)})$")
+    alteration: str | None = None
     basis: Basis | None = None
 
 
@@ -40,11 +45,11 @@ def read_documents(path: str | Path) -> list[Document]:
     r"""Read documents of your own from a file.
 
     Args:
-        path: a file of JSON lines; a table in the released format if its name ends in `.csv`; or a
-            Parquet file if it ends in `.parquet`. Each document has `context`, `question` and
-            `answer`, and may have `group`, a number that an original shares with its altered
-            variants; `alteration`, which a variant needs; and `basis`. In a table, the column
-            `Seed Index` is the group; without it, each original is followed by its variants.
+        path: a file of JSON lines, or a table if its name ends in `.csv`, `.tsv` or `.parquet`. A
+            document has `context`, `question` and `answer`, and may have `group`, a number that an
+            original shares with its altered variants; `alteration`, which a variant needs; and
+            `basis`. Their case does not matter, nor what separates the cells of a table. In a table
+            without groups, each original is followed by its variants.
 
     Returns:
         The documents, all of the split `own`. Groups keep their numbers; originals without one get
@@ -89,10 +94,40 @@ def read_documents(path: str | Path) -> list[Document]:
     return documents
 
 
+def with_further_fields(
+    rows: list[dict[str, Any]], metadata: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return rows of a data set; those of own documents with all that their file says, as text."""
+    if not rows or rows[0]["split"] != OWN:
+        return rows
+    further = [
+        {
+            name: value if isinstance(value, str) else json.dumps(value, default=str)
+            for name, value in (record.model_extra or {}).items()
+        }
+        for _, record in _read_records(Path(metadata["documents"]))
+    ]
+    none = dict.fromkeys(chain(*further), "")
+    return [none | fields | row for fields, row in zip(further, rows, strict=True)]
+
+
 def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
-    readers = {".csv": read_table, ".parquet": read_parquet}
-    records = []
-    for where, fields in readers.get(path.suffix.lower(), read_json_lines)(path):
+    readers = {".csv": read_table, ".tsv": read_table, ".parquet": read_parquet}
+    reader = readers.get(path.suffix.lower(), read_json_lines)
+    records, group = [], -1
+    for where, content in reader(path):
+        fields = known_fields(content, where)
+        missing = [name for name in FIELDS if name not in fields]
+        for name in fields:  # one that is misspelt would have no effect
+            if similar := get_close_matches(name.lower(), missing, n=1, cutoff=0.75):
+                where.refuse(f"{name!r} is not read; did you mean {similar[0]!r}? Rename the field")
+        fields["alteration"] = alteration_of(where, fields)
+        group += fields["alteration"] is None
+        if reader is read_table:
+            fields.setdefault("group", group)
+        for name in {"answer", "group", "basis"} & {*fields}:
+            if isinstance(value := fields[name], str):
+                fields[name] = None if value.strip() in ("", "-") else value.strip().lower()
         record = where.validate(DocumentRecord, fields)
         if record.basis and (record.basis == "entailed") != (record.answer == "yes"):
             where.refuse(
@@ -107,7 +142,7 @@ def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
 
 def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> Document:
     """Return a document of a user's own, whose group's original is given."""
-    fields = record.model_dump()
+    fields = record.model_dump(include={*FIELDS})
     effect: Effect = "invariant" if record.answer == original.answer else "flip"
     return Document(
         row=row,
@@ -157,13 +192,10 @@ def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
 
 
 def _to_csv(records: list[dict[str, Any]]) -> bytes:
-    stream = io.StringIO(newline="")
-    rows = [_released_row(record) for record in records]
-    if rows:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    return stream.getvalue().encode()
+    from pandas import DataFrame
+
+    table = DataFrame(map(_released_row, records))
+    return bytes(table.to_csv(index=False, lineterminator="\r\n").encode())
 
 
 def _released_row(record: Mapping[str, Any]) -> dict[str, object]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from pragworld_tasks.files import read_package_toml
+
 Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
 Basis = Literal["entailed", "excluded", "undetermined"]
@@ -15,15 +17,7 @@ GENERATED: Split = "generated"
 OWN: Split = "own"
 
 # How many altered documents of the manual split have each alteration.
-ALTERATION_COUNTS = {
-    "Negation": 71,
-    "Variable Substitution": 106,
-    "Quantity Change": 57,
-    "Variable Swap": 79,
-    "Quantifier Change": 65,
-    "Logical Connective Change": 13,
-    "Injecting Inconsistent Data": 21,
-}
+ALTERATION_COUNTS: dict[str, int] = read_package_toml(__package__, "table_words.toml")["counts"]
 ALTERATIONS = tuple(ALTERATION_COUNTS)
 
 

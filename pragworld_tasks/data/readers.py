@@ -8,16 +8,19 @@ counted from 0 as in the paper's code, and the line that an editor shows.
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect, ReleasedSplit
+from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import Where, read_json_lines, read_text
+from pragworld_tasks.files import Where, read_json_lines, read_package_toml, read_text
 
-_Meaning = TypeVar("_Meaning")
+# The released tables' words, and the fields and columns that are read; "" is none.
+_WORDS = read_package_toml(__package__, "table_words.toml")
+FIELDS: list[str] = _WORDS["fields"]
+Records = Iterator[tuple[Where, dict[str, Any]]]
 
 
 def read_released_table(path: Path, split: ReleasedSplit) -> list[Document]:
@@ -30,10 +33,10 @@ def read_released_table(path: Path, split: ReleasedSplit) -> list[Document]:
     documents: list[Document] = []
     group = released_group = -1
     original: Answer | None = None  # the answer of the group's original; None where it has none
-    for where, fields in read_table(path):
-        answer = _meaning(fields["Answer"], _ANSWERS, "answer", where)
-        effect = _meaning(fields["Perturbation Effect"], _EFFECTS, "effect", where)
-        alteration = fields["alteration"]
+    for where, fields in read_table(path, _WORDS["released_columns"]):
+        answer = _meaning(fields["answer"], "answer", where)
+        effect = _meaning(fields["perturbation effect"], "effect", where)
+        alteration = alteration_of(where, fields)
         if alteration is None:
             original = answer
         if answer is None:
@@ -42,7 +45,7 @@ def read_released_table(path: Path, split: ReleasedSplit) -> list[Document]:
             where.refuse("an altered variant without an answered original; put that before it")
         group += alteration is None
         # Not stripped, as in the released scoring.
-        released_is_original = fields["Perturbation?"].lower() != "true"
+        released_is_original = fields["perturbation?"].lower() != "true"
         released_group += released_is_original
         if effect is None and alteration:
             effect = "invariant" if answer == original else "flip"
@@ -69,10 +72,9 @@ def read_released_table(path: Path, split: ReleasedSplit) -> list[Document]:
 def read_entity_tracking(path: Path) -> list[Document]:
     """Read the entity-tracking split from a released run file (paper, section 5.2).
 
-    The split is released in no other form. A run file (`outputs.jsonl`) holds prompts and gold
-    answers as JSON lines. The split has no alterations: its questions are about growing beginnings
-    of 15 conversations. A document belongs to the group of the previous one where one context is
-    the beginning of the other.
+    It holds prompts and gold answers as JSON lines. The split has no alterations: its questions are
+    about growing beginnings of 15 conversations. A document belongs to the group of the previous
+    one where one context is the beginning of the other.
     """
     documents: list[Document] = []
     group, before = 0, ""
@@ -89,7 +91,7 @@ def read_entity_tracking(path: Path) -> list[Document]:
                 row=len(documents),
                 context=context,
                 question=question,
-                answer=_meaning(str(record.get("expected_response")), _YES_NO, "answer", where),
+                answer=_meaning(str(record.get("expected_response")), "yes or no", where),
                 group=group,
                 is_original=True,
                 alteration=None,
@@ -102,32 +104,7 @@ def read_entity_tracking(path: Path) -> list[Document]:
     return documents
 
 
-def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Yield the documents of a table in the released format, with its columns and their places.
-
-    `pragworld-tasks generate` writes such tables with the columns `Seed Index`, which numbers the
-    groups within the file, and `Basis`. Without the first, originals are counted.
-    """
-    group = -1
-    for where, cells in _read_csv(path):
-        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
-        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
-        alteration = _meaning(category, _ALTERATIONS, "alteration", where)
-        if is_original != (alteration is None):
-            where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
-        group += is_original
-        fields = {
-            "context": cells["Local Context"],
-            "question": cells["Question"],
-            "answer": cells["Answer"].strip().lower(),
-            "group": cells.get("Seed Index", group),
-            "alteration": alteration,
-            "basis": cells.get("Basis", "").strip(" -").lower() or None,
-        }
-        yield where, {**cells, **fields}
-
-
-def read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+def read_parquet(path: Path) -> Records:
     """Yield the rows of a Parquet file, each with its place."""
     from pyarrow import ArrowException, parquet
 
@@ -141,47 +118,53 @@ def read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
 
 # What the cells of the files mean -----------------------------------------------------------------
 
-_COLUMNS = (
-    *("Local Context", "Question", "Answer"),
-    *("Perturbation?", "Perturbation Category", "Perturbation Effect"),
-)
-_IS_ORIGINAL = {"true": False, "false": True}
-_YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
-_ANSWERS: dict[str, Answer | None] = {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None}
-_EFFECTS: dict[str, Effect | None] = {
-    **{"flip": "flip", "invariant": "invariant"},
-    **dict.fromkeys(("-", "possible", "not possible", "not applicable")),
-}
-_ALTERATIONS: dict[str, str | None] = {
-    **{name.lower(): name for name in ALTERATIONS},
-    **dict.fromkeys(("-", "not applicable")),
-}
-_MISSPELT = {
-    "invarianat": "invariant",
-    "quanity": "quantity",
-    "quanifier": "quantifier",
-    "substituion": "substitution",
-    "variablle": "variable",
-}
+
+def known_fields(record: Mapping[str, Any], where: Where) -> dict[str, Any]:
+    """Return a record with what is read, in any case, by our names; other fields keep theirs."""
+    named: dict[str, Any] = {}
+    for name, value in record.items():
+        field = _WORDS["names"].get(name.strip().lower().replace("_", " "), name)
+        if field in named:
+            where.refuse(f"{name!r} is a second {field!r}; rename one of them")
+        named[field] = value
+    return named
 
 
-def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
-    """Yield the records of a table, with LF for line breaks in cells, and without tallies."""
-    text = re.sub(r"\r\n?", "\n", read_text(path))
+def alteration_of(where: Where, fields: Mapping[str, Any]) -> str | None:
+    """Return the alteration that a record names; the flag of a released table has to agree."""
+    flag, category = fields.get("perturbation?"), fields.get("alteration")
+    alteration: str | None = _meaning(str(category or ""), "alteration", where)
+    if flag is not None and (_meaning(str(flag), "flag", where) == "true") != bool(alteration):
+        where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
+    return alteration
+
+
+def read_table(path: Path, columns: Sequence[str] = FIELDS[:3]) -> Records:
+    """Yield the `known_fields` of a table with their places, without tallies, and LF for breaks."""
+    read = read_text(path)
+    text = re.sub(r"\r\n?", "\n", read)
+    ends_in_cr = "\r" in read and "\r\n" not in read
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    table = csv.reader(io.StringIO(text), strict=True)
+    separator = max(",;\t|", key=text.partition("\n")[0].count)  # in its first line
+    table = csv.reader(io.StringIO(text), strict=True, delimiter=separator)
     where = Where(path, 0, 1)
     try:
-        header = [name.strip() for name in next(table, ())]
-        if missing := [name for name in _COLUMNS if name not in header]:
+        names = [name.strip() for name in next(table, ())]
+        header = [*known_fields(dict.fromkeys(names), where)]
+        if missing := [name for name in columns if name not in header]:
+            index = " ('' is the index of pandas; write without it)" if "" in header else ""
             raise InputError(
-                f"{path}, line 1: no column {missing[0]!r} in {header[:8]}; pass a table in the "
-                "released format"
+                f"{path}, line 1: no column {missing[0]!r} in {names[:8]}{index}; add or rename it"
             )
         where = Where(path, 0, table.line_num + 1)
         for cells in table:
             if cells and len(cells) != len(header):
-                where.refuse(f"{len(cells)} fields instead of {len(header)}; is the line cut off?")
+                cause = (
+                    "its lines end in CR: save with LF" if ends_in_cr else "is the line cut off?"
+                )
+                where.refuse(
+                    f"{len(cells)} fields by {separator!r} instead of {len(header)}; {cause}"
+                )
             content = "".join(cells).strip()
             if content and not content.isdigit():  # else nothing, or a tally below the manual split
                 yield where, dict(zip(header, cells, strict=True))
@@ -190,7 +173,7 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
         where.refuse(f"{error}; is the file cut off here?")
 
 
-def _meaning(cell: str, meanings: Mapping[str, _Meaning], what: str, where: Where) -> _Meaning:
+def _meaning(cell: str, what: str, where: Where) -> Any:
     """Return the meaning of a cell, ignoring case, stray spaces, misspellings and targets.
 
     The target of a category stands behind it: `: agent`, ` add for: object`.
@@ -198,7 +181,8 @@ def _meaning(cell: str, meanings: Mapping[str, _Meaning], what: str, where: Wher
     words = cell.partition(":")[0].lower().split()
     if words[-1:] == ["for"]:
         words = words[:-2]
-    folded = " ".join(_MISSPELT.get(word, word) for word in words)
+    folded = " ".join(_WORDS["misspelt"].get(word, word) for word in words)
+    meanings = _WORDS[what]
     if folded not in meanings:
         where.refuse(f"unknown {what} {cell!r}; must be one of {', '.join(filter(None, meanings))}")
-    return meanings[folded]
+    return meanings[folded] or None

@@ -19,6 +19,7 @@ from pragworld_tasks.data.readers import (
     read_released_table,
 )
 from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.files import read_package_toml
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
@@ -44,20 +45,8 @@ class ReleasedFile:
 
 
 FILES: dict[Split, ReleasedFile] = {
-    "manual": ReleasedFile(
-        "Manual_Dataset_500_Final.csv",
-        (500, 88, 277),
-        "3a17e02f370694cecc7553b727c8b36349faf8fe0fe691065b84960583fbeb26",
-        "656b68a4c228a8551b492e73d4efd60e74cfb3aa611d54dbf7b448d35175cb03",
-    ),
-    # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
-    "synthetic": ReleasedFile("synthetic_final.csv", (2_158, 494, 1_074)),
-    "entity_tracking": ReleasedFile(
-        "runs/gpt35tdec23/sachin_entitytracking_364_25_Mar27_2107_18/outputs.jsonl",
-        (364, 15, 182),
-        "308c152917bdca3437968e93b678d10c930669966e3265e6133d6d9bca4d36b6",
-        "f04e4a2c4e9f9c5fffb9285d7df7ffffec544fff2cca7b5e80954b0bf0c27b1b",
-    ),
+    name: ReleasedFile(**{**file, "counts": tuple(file["counts"])})  # type: ignore[misc]
+    for name, file in read_package_toml(__package__, "released_files.toml").items()
 }
 
 
@@ -105,10 +94,7 @@ def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
 
 
 def deviation(documents: Sequence[Document]) -> str:
-    """Return how a split's documents (at least one) differ from the released file's; "" if not.
-
-    Where counts agree, the digest shows a text or a gold answer that differs.
-    """
+    """Return how a split's documents (at least one) differ from the released file's; "" if not."""
     released = FILES[documents[0].split]
     groups = {document.group for document in documents}
     counts = len(documents), len(groups), sum(document.answer == "yes" for document in documents)

@@ -9,6 +9,7 @@ import pytest
 from json_lines import read_lines, write_lines
 from lm_eval_runs import LmEval
 from own_documents import MILK, SOME, TEA, to_document
+from pandas import DataFrame
 
 import pragworld_tasks as pt
 from pragworld_interp import cli as interp
@@ -81,6 +82,36 @@ def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path
     numbered = read_documents(path)
     path.write_text(path.read_text().replace("Seed Index", "Something", 1))
     assert read_documents(path) == numbered
+
+
+@pytest.mark.parametrize(
+    ("name", "separator"),
+    [("a.csv", ","), ("a.csv", ";"), ("a.csv", "|"), ("a.tsv", "\t"), ("a.parquet", ""), ("a.jsonl", "")],
+)  # fmt: skip
+def test_names_case_separators_and_further_columns_are_free(
+    tmp_path: Path, name: str, separator: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    records = DataFrame([MILK | {"Topic": "a|b;c"}, TEA, SOME]).fillna("")
+    records["answer"], records["alteration"] = (
+        " " + records.answer.str.upper(),
+        records.alteration.str.lower(),
+    )
+    records = records.rename(columns={"context": "LOCAL_CONTEXT", "group": "Seed Index"})
+    if path.suffix == ".parquet":
+        records.to_parquet(path)
+    elif path.suffix == ".jsonl":
+        records.to_json(path, orient="records", lines=True)
+    else:
+        records.to_csv(path, sep=separator)  # with pandas' index
+    plain = read_documents(write_lines(tmp_path / "plain.jsonl", [MILK, TEA, SOME]))
+    assert read_documents(path) == plain
+    rows = harness.split_dataset("own", documents=str(path))["test"]
+    assert rows["Topic"] == ["a|b;c", "", ""]
+    main(["data", "check", str(path)])
+    assert capsys.readouterr().out.startswith(
+        "own: 3 documents in 2 groups\n  answers: no 2, yes 1"
+    )
 
 
 def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_download_and_then_the_cache(server: type[Server]) -> None:
         (b"no", 404, 1, "404 Client Error"),
         (b"no", 500, 5, "too many 500 error responses"),
         (CUT, 200, 1, "bytes read"),
-        (b"<html>Please sign in</html>", 200, 1, "line 1: no column 'Local Context' in"),
+        (b"<html>Please sign in</html>", 200, 1, "line 1: no column 'context' in"),
         (CONTENT.decode().replace("’", "é").encode("latin-1"), 200, 1, "not UTF-8"),
         (
             CONTENT.replace(b"here?,yes,", b"here??,no,", 1),
