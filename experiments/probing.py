@@ -25,7 +25,7 @@ from pragworld_interp.engine.packing import Batch, pad_prompts, token_batches
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import tokenize_prompts
 from pragworld_interp.run.loading import Model, load_decoder
-from pragworld_tasks.data.documents import GENERATED, Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import write_json
 from pragworld_tasks.text import (
@@ -34,6 +34,7 @@ from pragworld_tasks.text import (
     format_size,
     markdown_table,
 )
+from pragworld_train.arguments import TrainArguments
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
@@ -111,7 +112,13 @@ def main() -> None:
     options = parser.parse_args()
     settings = json.dumps({"groups": options.groups})
     training, test = (
-        load_document_set(GENERATED, settings, split, options.held_out_alteration).documents
+        load_document_set(
+            TrainArguments(
+                dataset_config=settings,
+                dataset_train_split=split,
+                held_out_alteration=options.held_out_alteration,
+            )
+        ).documents
         for split in ("validation", "test")
     )
     names = ("adapter", "dtype", "chat_template")

@@ -164,8 +164,7 @@ def arm_settings(settings: RunSettings, run: StudyRun) -> list[str]:
         for option, layers in zip(("--useful_layers", "--harmful_layers"), drawn, strict=True):
             words += [option, *map(str, layers)] if layers else []
     if run.arm == "originals_only":  # as many originals as there are documents in the other arms
-        names = ("dataset_name", "dataset_config", "dataset_train_split", "held_out_alteration")
-        documents = load_document_set(*(getattr(script_args, name) for name in names)).documents
+        documents = load_document_set(script_args).documents
         config = {**json.loads(script_args.dataset_config), "groups": len(documents)}
         words += ["--originals_only", "true", "--dataset_config", json.dumps(config)]
     return words

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from pragworld_tasks import lazy_exports
 
 if TYPE_CHECKING:
-    from pragworld_train.config import LayerRegularizedSFTConfig
     from pragworld_train.data import to_dataset
     from pragworld_train.layer_losses import LayerLossesMixin
     from pragworld_train.layer_settings import LayerSettings
     from pragworld_train.losses import LabelProbe, hls_loss, ula_loss
     from pragworld_train.probe_labels import ProbeLabelCollator
     from pragworld_train.probes import load_probes
-    from pragworld_train.trainer import LayerRegularizedSFTTrainer
+    from pragworld_train.trainer import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 
 __all__ = [
     "LabelProbe",

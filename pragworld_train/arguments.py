@@ -13,7 +13,7 @@ from pragworld_tasks.errors import InputError
 if TYPE_CHECKING:
     from trl import ModelConfig, TrlParser
 
-    from pragworld_train.config import LayerRegularizedSFTConfig
+    from pragworld_train.trainer import LayerRegularizedSFTConfig
 
 # Defaults other than TRL's: those of the paper (appendix H), and a folder. It names no dropout.
 DEFAULTS: dict[str, Any] = {
@@ -93,7 +93,7 @@ def make_parser() -> "TrlParser":
     from transformers.utils import is_torch_bf16_gpu_available
     from trl import ModelConfig, TrlParser
 
-    from pragworld_train.config import LayerRegularizedSFTConfig
+    from pragworld_train.trainer import LayerRegularizedSFTConfig
 
     parser = TrlParser(
         (TrainArguments, LayerRegularizedSFTConfig, ModelConfig),

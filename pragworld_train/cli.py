@@ -114,8 +114,6 @@ def _add_setting(group: Any, name: str, text: str, default: Any, kind: Any = Non
         options = {"choices": get_args(kind)}
     elif "list" in str(kind):
         options["nargs"] = "+"
-    elif kind is int:
-        options["type"] = int
     if default is not None and default is not False:
         text += f" Default: {default}."
     # The other programs have this option too; TRL's parser takes both spellings.

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -13,6 +12,7 @@ from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.data.splits import named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object
+from pragworld_train.arguments import TrainArguments
 
 # Settings of the generator that have options of their own.
 _OWN_OPTIONS = {"split": "dataset_train_split", "held_out_alteration": "held_out_alteration"}
@@ -50,37 +50,24 @@ class DocumentSet:
         return DocumentSet(documents, GENERATED, generator)
 
 
-def load_document_set(
-    name: str,
-    settings: str = "{}",
-    split: str = "train",
-    held_out_alteration: str | None = None,
-    originals_only: bool = False,
-    own_file: str | Path | None = None,
-) -> DocumentSet:
-    """Load, generate or read documents.
-
-    Args:
-        name: A released split, or "generated".
-        settings: Settings of generated documents as a JSON object: groups, seed, domains.
-        split: Which generated split.
-        held_out_alteration: An alteration to leave out. Generated splits other than train and
-            validation have it in every group instead.
-        originals_only: Whether to leave out all altered documents.
-        own_file: A file with a user's own documents, instead of a split.
+def load_document_set(arguments: TrainArguments) -> DocumentSet:
+    """Load, generate or read the documents to train on.
 
     Raises:
-        InputError: There is no such split, setting or alteration, the file is malformed, or no
-            documents are left.
+        InputError: There is no such split, setting or alteration, the file is malformed, a setting
+            has no effect, or no documents are left.
     """
-    if held_out_alteration not in (None, *ALTERATIONS):
+    held_out = arguments.held_out_alteration
+    if held_out not in (None, *ALTERATIONS):
         raise InputError(
-            f"alteration {held_out_alteration!r} does not exist; choose from "
-            f"{', '.join(ALTERATIONS)}"
+            f"alteration {held_out!r} does not exist; choose from {', '.join(ALTERATIONS)}"
         )
-    generator, left_out = json_object(settings, "dataset_config"), held_out_alteration
-    if own_file is not None:
-        documents, made_with, title = read_documents(own_file), None, str(own_file)
+    _check_effects(arguments)
+    generator = json_object(arguments.dataset_config, "dataset_config")
+    name = title = arguments.dataset_name
+    if arguments.documents is not None:
+        name, title = OWN, arguments.documents
+        documents, made_with = read_documents(arguments.documents), None
     else:
         if name == GENERATED:
             for setting, option in _OWN_OPTIONS.items():
@@ -88,18 +75,30 @@ def load_document_set(
                     raise InputError(
                         f"dataset_config: {setting} has an option of its own, --{option}"
                     )
-            generator = {"groups": DEFAULT_GROUPS, **generator, "split": split}
-            generator["held_out_alteration"], left_out = held_out_alteration, None
+            generator = {"groups": DEFAULT_GROUPS, **generator, "held_out_alteration": held_out}
+            generator["split"] = arguments.dataset_train_split
+            held_out = None  # the generator leaves it out of the splits to train on
         documents, made_with = named_documents(name, generator)
-        title = name
     chosen = [
         document
         for document in documents
-        if document.is_original or not (originals_only or document.alteration == left_out)
+        if document.is_original or not (arguments.originals_only or document.alteration == held_out)
     ]
     if not chosen:
         raise InputError(f"{title}: no documents are left to train on; leave out fewer")
-    return DocumentSet(chosen, name if own_file is None else OWN, made_with)
+    return DocumentSet(chosen, name, made_with)
+
+
+def _check_effects(arguments: TrainArguments) -> None:
+    """Refuse settings that have no effect on documents of this kind."""
+    source, unused = f"--dataset_name {arguments.dataset_name}", ["dataset_train_split"]
+    if arguments.documents is not None:
+        source, unused = "--documents", ["dataset_name", "dataset_config", "dataset_train_split"]
+    elif arguments.dataset_name == GENERATED:
+        unused = []
+    for name in unused:
+        if getattr(arguments, name) != getattr(TrainArguments, name):
+            raise InputError(f"--{name}: has no effect on {source}; leave one of them out")
 
 
 def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Dataset:

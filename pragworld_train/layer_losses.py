@@ -21,10 +21,8 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from pragworld_interp.engine.decoder import find_blocks
 from pragworld_tasks.errors import InputError
 from pragworld_train.checks import check_adapter, check_losses, check_parallelism
-from pragworld_train.config import check_model
-from pragworld_train.gradient_shares import GradientShares
 from pragworld_train.hooks import MlpReader, find_positions, token_mask
-from pragworld_train.losses import LabelProbe, ula_loss
+from pragworld_train.losses import LabelProbe, gradient_shares, ula_loss
 from pragworld_train.probes import PROBES_MODULE, new_probes, read_probe_weights, write_probes
 
 _Base: Any = object  # a trainer, once it is mixed in
@@ -58,6 +56,9 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         *arguments: Other positional arguments of the trainer.
         **options: Other keyword arguments of the trainer.
 
+    Attributes:
+        probes: The probes by layer.
+
     Raises:
         InputError: The settings do not fit the model, or make a loss wrong.
     """
@@ -66,13 +67,13 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         self._signature_columns: list[str] | None = None
         self._reader: MlpReader | None = None
         self._attached_now = False
+        self.probes: dict[int, LabelProbe] = {}
         self._probes = nn.ModuleDict()
         # Rows of `_record`: in training one for each step, in evaluation one for all batches.
         self._sums: dict[str, list[Tensor]] = {"train": [], "eval": []}
         self._measured_shares: dict[str, list[float]] = defaultdict(list)
         self._totals: tuple[Tensor, Tensor] | None = None
-        self._shares: GradientShares | None = None  # while a step is measured
-        self._unmeasured = 0  # micro-batches of that step
+        self._measures_shares = False  # of the next batch
         regularized = bool(args.amplified or args.suppressed)
         if regularized:
             check_losses(args)
@@ -83,7 +84,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             self._make_probes_and_reader()
 
     def _make_probes_and_reader(self) -> None:
-        check_model(self.args, self.model)
+        self.args.check_model(self.model.config)
         peft_config = getattr(self.model, "active_peft_config", None)
         check_adapter(peft_config)
         trained = next(weight for weight in self.model.parameters() if weight.requires_grad)
@@ -98,8 +99,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         network.eval()
         blocks = find_blocks(network)
         network.train(was_training)
-        self.args.check_layer_count(len(blocks))
-        probes = new_probes(
+        self.probes = new_probes(
             self.args.amplified,
             network.config.get_text_config().hidden_size,
             self.args.probe_hidden_size,
@@ -107,19 +107,10 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             self.args.seed,
         )
         self._bare_model = self.model  # later, `model` may be wrapped
-        self._probes = nn.ModuleDict({str(layer): probe for layer, probe in probes.items()})
+        self._probes = nn.ModuleDict({str(layer): self.probes[layer] for layer in self.probes})
         self._probes.to(trained.device)
         suppressed, reduction = self.args.suppressed, self.args.hls_reduction
-        self._reader = MlpReader(self.model, blocks, probes, suppressed, reduction)
-
-    @property
-    def probes(self) -> dict[int, LabelProbe]:
-        """The probes by layer."""
-        return {
-            int(layer): probe
-            for layer, probe in self._probes.items()
-            if isinstance(probe, LabelProbe)
-        }
+        self._reader = MlpReader(self.model, blocks, self.probes, suppressed, reduction)
 
     # Probes and hooks, which the model has only while they are needed -----------------------------
 
@@ -152,31 +143,27 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         checkpoint = resume_from_checkpoint
         if checkpoint is True:
             checkpoint = get_last_checkpoint(self.args.output_dir)
+        if checkpoint:
+            self._check_checkpoint(Path(checkpoint))
         with self._attached():
             if checkpoint and not self._is_sharded:
                 state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
-                if state.global_step >= state.max_steps:
-                    return self._load_finished(str(checkpoint), state)
+                if state.global_step >= state.max_steps:  # transformers would train one step more
+                    self.state = state
+                    self._load_from_checkpoint(str(checkpoint))
+                    if self.args.load_best_model_at_end and state.best_model_checkpoint:
+                        self._load_best_model()
+                    return TrainOutput(state.global_step, 0.0, {})
             return super().train(resume_from_checkpoint, *arguments, **options)
 
-    def _load_finished(self, checkpoint: str, state: TrainerState) -> TrainOutput:
-        """Load a run that has no steps left; transformers would train one more."""
-        self.state = state
-        self._load_from_checkpoint(checkpoint)
-        if self.args.load_best_model_at_end and state.best_model_checkpoint:
-            self._load_best_model()
-        return TrainOutput(state.global_step, 0.0, {})
+    def _check_checkpoint(self, checkpoint: Path) -> None:
+        """Refuse a checkpoint that this run cannot resume from."""
 
     def evaluation_loop(self, *arguments: Any, **options: Any) -> Any:
         """Evaluate or predict with the probes in the model."""
         self._sums["eval"].clear()
         with self._attached():
             return super().evaluation_loop(*arguments, **options)
-
-    def create_optimizer(self, *arguments: Any, **options: Any) -> Any:
-        """Create the optimizer of the model and its probes."""
-        with self._attached():
-            return super().create_optimizer(*arguments, **options)
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
@@ -196,12 +183,8 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             examples, tokens = self._over_processes(counts.to(device))
             self._totals = examples, tokens
             self._sums["train"].append(torch.zeros(5, device=device))
-            self._shares, every = None, self.args.gradient_share_steps
-            if every and self.state.global_step % every == 0:
-                own = {id(weight) for weight in self._probes.parameters()}
-                trained = [weight for weight in self.model.parameters() if weight.requires_grad]
-                self._shares = GradientShares([item for item in trained if id(item) not in own])
-                self._unmeasured = len(batches)
+            every = self.args.gradient_share_steps
+            self._measures_shares = bool(every) and self.state.global_step % every == 0
         return batches, items
 
     def training_step(self, *arguments: Any, **options: Any) -> Any:
@@ -246,7 +229,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         if num_items_in_batch is None:
             scale *= self.current_gradient_accumulation_steps
         terms = {name: scale * weights[name] * loss for name, loss in losses.items()}
-        if self._shares is not None:
+        if self._measures_shares:
             self._measure_shares(result[0] if return_outputs else result, terms)
         added = sum(terms.values())
         if return_outputs:
@@ -254,14 +237,14 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         return result + added
 
     def _measure_shares(self, cross_entropy: Tensor, terms: Mapping[str, Tensor]) -> None:
-        """Add a micro-batch to the gradients of the step, and log their shares with the last."""
-        assert self._shares is not None
-        self._shares.add(cross_entropy, terms)
-        self._unmeasured -= 1
-        if not self._unmeasured:
-            for name, share in self._shares.shares(self.accelerator).items():
-                self._measured_shares[name.replace("_loss", "_gradient_share")].append(share)
-            self._shares = None
+        """Measure the shares of gradients in the first batch of a step, for `log`."""
+        self._measures_shares = False
+        own = {*self._probes.parameters()}
+        weights = self.model.parameters()
+        trained = [part for part in weights if part.requires_grad and part not in own]
+        shares = gradient_shares(cross_entropy, terms, trained, self.accelerator)
+        for name, share in shares.items():
+            self._measured_shares[name.replace("_loss", "_gradient_share")].append(share)
 
     def _over_processes(self, counts: Tensor) -> Tensor:
         sums: Tensor = self.accelerator.gather(counts[None]).sum(0)

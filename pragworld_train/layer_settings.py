@@ -6,7 +6,6 @@ They stand apart from the trainer's configuration, which needs torch and trl, so
 
 import logging
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,6 +13,7 @@ from typing import Any, Literal, get_args
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.layer_statistics import By
+from pragworld_tasks.layers.settings import is_same_model
 from pragworld_tasks.text import format_size
 
 Reduction = Literal["mean", "norm"]
@@ -23,11 +23,26 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class LayerSettings:
-    """The fields that `LayerRegularizedSFTConfig` adds to TRL's `SFTConfig`."""
+    """The settings of ULA and HLS, to be put before the arguments of a trainer.
+
+    The `help` of each field says what it is, and so does `pragworld-train --help`. With both
+    weights 0, training is what it would be without, and a warning says so.
+
+    Attributes:
+        amplified: The layers that ULA amplifies, in order; none if its weight is 0.
+        suppressed: The layers that HLS suppresses, in order; none if its weight is 0.
+
+    Raises:
+        InputError: A setting is out of range, the settings contradict each other, or the layer
+            report cannot be used.
+    """
 
     layers: str | None = field(
         default=None,
-        metadata={"help": "The layers.json that `pragworld-interp ablate` wrote for this model."},
+        metadata={
+            "help": "The layers.json that `pragworld-interp ablate` wrote for this model. Useful "
+            "layers are amplified, harmful layers suppressed."
+        },
     )
     layer_selection: By = field(
         default="evidence",
@@ -44,11 +59,11 @@ class LayerSettings:
     )
     ula_weight: float | None = field(
         default=None,
-        metadata={"help": "Weight of ULA. Default: 1e-3 if there are useful layers."},
+        metadata={"help": "Weight of ULA, at most 1. Default: 1e-3 if there are useful layers."},
     )
     hls_weight: float | None = field(
         default=None,
-        metadata={"help": "Weight of HLS. Default: 1e-3 if there are harmful layers."},
+        metadata={"help": "Weight of HLS, at most 1. Default: 1e-3 if there are harmful layers."},
     )
     hls_reduction: Reduction = field(
         default="mean",
@@ -73,45 +88,35 @@ class LayerSettings:
             parent.__post_init__()
         self.resolve_layers()
 
-    @property
-    def amplified(self) -> list[int]:
-        """The layers that ULA amplifies, in order. Empty if its weight is 0."""
-        return self._amplified
-
-    @property
-    def suppressed(self) -> list[int]:
-        """The layers that HLS suppresses, in order. Empty if its weight is 0."""
-        return self._suppressed
-
     def resolve_layers(self) -> None:
         """Check the settings, set `amplified` and `suppressed`, and weights that are None.
 
         The layers of a report and the rule that selects them are logged, and so is each loss that
         has layers but does nothing.
-
-        Raises:
-            InputError: A setting is out of range, the settings contradict each other, or the
-                layer report cannot be used.
         """
         for name in ("ula_weight", "hls_weight"):
             if (weight := getattr(self, name)) is not None and not 0 <= weight <= 1:
                 raise InputError(f"{name} {weight}: must be between 0 and 1")
-        if self.probe_hidden_size < 1:
-            raise InputError(f"probe_hidden_size {self.probe_hidden_size}: must be at least 1")
+        for name, least in (("probe_hidden_size", 1), ("gradient_share_steps", 0)):
+            if (number := getattr(self, name)) < least:
+                raise InputError(f"{name} {number}: must be at least {least}")
         if self.probe_classes is None:
             self.probe_classes = ["yes", "no"]
-        check_classes(self.probe_classes)
-        if self.gradient_share_steps < 0:
-            raise InputError(
-                f"gradient_share_steps {self.gradient_share_steps}: must be at least 0"
-            )
+        classes = self.probe_classes
+        if isinstance(classes, str) or len({*classes}) < max(2, len(classes)) or "" in classes:
+            raise InputError(f"probe_classes {classes!r:.80}: must be two or more, all different")
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
-        useful, harmful = self._listed("useful_layers"), self._listed("harmful_layers")
-        rule = None
-        if (report := self.layer_report()) is not None:
+        for name in ("useful_layers", "harmful_layers"):
+            if (given := getattr(self, name)) is not None:  # an array, perhaps
+                setattr(self, name, [operator.index(layer) for layer in given])
+        useful, harmful = self.useful_layers or [], self.harmful_layers or []
+        rule, self._ablated = None, None
+        if self.layers is not None:
+            report = self._read_report(self.layers)
             useful, harmful, rule = self._selected(report)
+            self._ablated = report.model
         for name, role, layers in (
             ("ula_weight", "useful", useful),
             ("hls_weight", "harmful", harmful),
@@ -130,10 +135,24 @@ class LayerSettings:
                 _logger.warning("%s 0: the %s layers %s have no effect", name, role, sorted(layers))
         if both := sorted({*useful} & {*harmful}):
             raise InputError(f"layer {both[0]} is both useful and harmful; it must be one of them")
-        self._amplified = sorted(useful) if self.ula_weight else []
-        self._suppressed = sorted(harmful) if self.hls_weight else []
+        self.amplified = sorted(useful) if self.ula_weight else []
+        self.suppressed = sorted(harmful) if self.hls_weight else []
         if not useful and not harmful:
             _logger.warning("no useful and no harmful layers: training is plain SFT")
+
+    def _read_report(self, path: str) -> LayerReport:
+        if self.useful_layers is not None or self.harmful_layers is not None:
+            raise InputError(
+                f"layers {path}: useful_layers or harmful_layers is set too; use either the file "
+                "or the numbers"
+            )
+        report = read_layers(Path(path))
+        if report.intervention.module != "mlp":
+            raise InputError(
+                f"layers {path}: a report of {report.intervention.module} ablation; both losses "
+                "act on MLP outputs, so ablate with --module mlp"
+            )
+        return report
 
     def _selected(self, report: LayerReport) -> tuple[list[int], list[int], str]:
         """Return the useful and the harmful layers of a report, and by what rule they are so."""
@@ -158,60 +177,30 @@ class LayerSettings:
         )
         return useful, harmful, rule
 
-    def layer_report(self) -> LayerReport | None:
-        """Return the report that `layers` names, if it is set.
+    def check_model(self, config: Any) -> None:
+        """Check that the layers fit a model, given its configuration.
 
         Raises:
-            InputError: The file is not a report of MLP ablation, or layers are set as numbers too.
+            InputError: The model lacks one of them, or is not the one that the report is of.
         """
-        if self.layers is None:
-            return None
-        if self.useful_layers is not None or self.harmful_layers is not None:
-            raise InputError(
-                f"layers {self.layers}: useful_layers or harmful_layers is set too; use either the "
-                "file or the numbers"
-            )
-        report = read_layers(Path(self.layers))
-        if report.intervention.module != "mlp":
-            raise InputError(
-                f"layers {self.layers}: a report of {report.intervention.module} ablation; both "
-                "losses act on MLP outputs, so ablate with --module mlp"
-            )
-        return report
-
-    def check_layer_count(self, layers: int) -> None:
-        """Refuse settings that name a layer beyond the `layers` that a model has.
-
-        Raises:
-            InputError: The model does not have that layer.
-        """
+        layers: int = config.get_text_config().num_hidden_layers
         for role, numbers in (("useful", self.amplified), ("harmful", self.suppressed)):
             if beyond := [number for number in numbers if number >= layers]:
                 raise InputError(
                     f"{role} layer {beyond[0]}: the model has layers 0 to {layers - 1} only"
                 )
-
-    def _listed(self, name: str) -> list[int]:
-        """Return the layers in a setting, and keep them there as a list."""
-        value = getattr(self, name)
-        if value is None:
-            return []
-        try:
-            layers = [operator.index(layer) for layer in value]
-        except TypeError as error:
-            raise InputError(
-                f"{name} {value!r:.40}: must be a list of numbers of layers"
-            ) from error
-        setattr(self, name, layers)
-        return layers
-
-
-def check_classes(classes: Sequence[str]) -> None:
-    """Refuse classes of labels that a probe cannot tell apart.
-
-    Raises:
-        InputError: There are fewer than two, two are equal, or one is empty or no text.
-    """
-    is_list = not isinstance(classes, str) and all(isinstance(name, str) for name in classes)
-    if not is_list or len({*classes}) < max(2, len(classes)) or "" in classes:
-        raise InputError(f"probe_classes {classes!r:.80}: must be two or more, all different")
+        if (ablated := self._ablated) is None:
+            return
+        name = getattr(config, "_name_or_path", "")
+        if not is_same_model(ablated.name, name):
+            other = f"model {ablated.name}"
+        elif ablated.adapter is not None:
+            other = f"model {ablated.name} with adapter {ablated.adapter}"
+        elif ablated.layers != layers:
+            other = f"a model of {ablated.layers} layers"
+        else:
+            return
+        raise InputError(
+            f"layers {self.layers}: a report of {other}, not of {name} with {layers} layers; "
+            f"ablate {name}, or set useful_layers and harmful_layers"
+        )

@@ -11,6 +11,7 @@ A batch may arrive in parts, from several accumulation steps or processes. Given
 examples or tokens in the whole batch, the losses of the parts add up to the loss of the whole.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -151,3 +152,30 @@ class _SquareSum(torch.autograd.Function):
 
 
 _square_sum: Any = _SquareSum.apply  # torch gives it no types
+
+
+def gradient_shares(
+    cross_entropy: Tensor, losses: Mapping[str, Tensor], weights: Sequence[Tensor], accelerator: Any
+) -> dict[str, float]:
+    """Return the norm of each loss's gradient, as a share of that of cross-entropy.
+
+    With the paper's weights a loss may have thousandths of the gradient of cross-entropy, and then
+    it changes nothing. Measuring costs a backward pass for each loss.
+
+    Args:
+        cross_entropy: The loss of a batch in plain SFT.
+        losses: What is added to it, by name, each with its weight. Graphs are kept.
+        weights: The trained weights, without those of probes.
+        accelerator: The accelerator, which sums up the gradients of all processes.
+    """
+
+    def norm(loss: Tensor) -> float:
+        gradients = torch.autograd.grad(
+            loss, weights, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        whole = [accelerator.reduce(part, "sum") for part in gradients]
+        squares = torch.stack([part.double().square().sum().cpu() for part in whole])
+        return squares.sum().sqrt().item()
+
+    reference = norm(cross_entropy)
+    return {name: norm(loss) / reference for name, loss in losses.items() if reference}

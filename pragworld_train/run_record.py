@@ -17,7 +17,6 @@ from transformers import TrainerState
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json
-from pragworld_train.config import LayerRegularizedSFTConfig
 from pragworld_train.layer_settings import LayerSettings
 
 RUN_FILE = "pragworld_train.json"
@@ -37,12 +36,12 @@ _FIXED = {
 
 
 def make_record(
-    args: LayerRegularizedSFTConfig, model: Any, data: Mapping[str, Any], state: TrainerState
+    args: Any, model: Any, data: Mapping[str, Any], state: TrainerState
 ) -> dict[str, Any]:
     """Return the record of a run, in types that JSON has: null for numbers that are not finite.
 
     Args:
-        args: The settings of the run.
+        args: The settings of the run, with those of layers.
         model: The model, with or without a PEFT adapter.
         data: What `describe_dataset` returns, and whatever else is known about the data.
         state: How far the run is, and its log.

@@ -3,29 +3,32 @@
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
-from transformers.trainer_utils import get_last_checkpoint
-from trl import SFTTrainer, pack_dataset
+from trl import SFTConfig, SFTTrainer, pack_dataset
 
+from pragworld_interp.run.loading import load_config
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json
-from pragworld_train.checks import check_adapter, check_losses, check_settings
-from pragworld_train.config import LayerRegularizedSFTConfig, check_model
-from pragworld_train.layer_losses import LayerLossesMixin
-from pragworld_train.model_card import TEMPLATE, add_section, describe_run
-from pragworld_train.model_checks import (
+from pragworld_train.checks import (
+    check_adapter,
     check_concatenation,
     check_finite,
+    check_losses,
+    check_settings,
     check_tokens,
+    check_weights,
     leave_out_routers,
-    load_structure,
     warn_of_repeated_rows,
 )
+from pragworld_train.layer_losses import LayerLossesMixin
+from pragworld_train.layer_settings import LayerSettings
+from pragworld_train.model_card import TEMPLATE, add_section, describe_run
 from pragworld_train.probe_labels import (
     ProbeLabelCollator,
     RowLabels,
@@ -35,6 +38,11 @@ from pragworld_train.probe_labels import (
 from pragworld_train.run_record import RUN_FILE, check_resumable, describe_dataset, make_record
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass
+class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
+    """The configuration of `LayerRegularizedSFTTrainer`: `trl.SFTConfig` with `LayerSettings`."""
 
 
 class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
@@ -90,14 +98,21 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         **options: Any,
     ) -> None:
         self._data_description = dict(data_description or {})
-        if args.amplified or args.suppressed:
+        init = args.model_init_kwargs or {}
+        source: dict[str, Any] = {
+            "revision": init.get("revision"),
+            "trust_remote_code": bool(init.get("trust_remote_code", args.trust_remote_code)),
+        }
+        config = load_config(model, **source) if isinstance(model, str) else model.config
+        if args.amplified or args.suppressed:  # before a model is loaded
             check_adapter(peft_config)
             check_settings(args, options.get("compute_loss_func"))
             check_losses(args)
-            check_model(args, model)
-        structure = load_structure(model, args) if isinstance(model, str) else model
-        if peft_config is not None and structure is not None:
-            peft_config = leave_out_routers(peft_config, structure)
+            args.check_model(config)
+        if isinstance(model, str):
+            check_weights(model, config, source)
+        if peft_config is not None:
+            peft_config = leave_out_routers(peft_config, config)
         super().__init__(model, args, *arguments, peft_config=peft_config, **options)
         if args.amplified or (args.suppressed and self.padding_free):
             collator: Any = self.data_collator
@@ -169,23 +184,21 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
 
         Raises:
             InputError: The checkpoint to resume from is of a run with another model, other data,
-                or other settings that change the weights.
+                or other settings that change the weights; or training diverged.
         """
-        checkpoint = resume_from_checkpoint
-        if checkpoint is True:
-            checkpoint = get_last_checkpoint(self.args.output_dir)
-        if checkpoint:
-            record = self.run_record()
-            check_resumable(Path(checkpoint), record)
-            if record["data"]["digest"] is None:
-                _logger.warning(
-                    "%s: streamed data have no digest, so it is not known whether they are the "
-                    "same as before; make sure that they are",
-                    checkpoint,
-                )
         output = super().train(resume_from_checkpoint, *arguments, **options)
         check_finite(self.model, "training diverged: lower learning_rate, or use bf16, not fp16")
         return output
+
+    def _check_checkpoint(self, checkpoint: Path) -> None:
+        record = self.run_record()
+        check_resumable(checkpoint, record)
+        if record["data"]["digest"] is None:
+            _logger.warning(
+                "%s: streamed data have no digest, so it is not known whether they are the same "
+                "as before; make sure that they are",
+                checkpoint,
+            )
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model, its probes and the record of the run."""

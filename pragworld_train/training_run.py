@@ -16,7 +16,6 @@ from trl import get_peft_config, get_quantization_config
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_interp.run.loading import first_line, load_config
 from pragworld_tasks.command_line import at_least
-from pragworld_tasks.data.documents import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.data import DocumentSet, load_document_set, to_dataset
@@ -46,7 +45,7 @@ def train(settings: RunSettings) -> None:
     at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
     out = Path(training_args.output_dir)
     checkpoint = _checkpoint_to_resume(settings)
-    data = _load_data(script_args)
+    data = load_document_set(script_args)
     tasks = load_tasks(settings)
     PartialState().wait_for_everyone()  # all have checked the output folder
     trainer = _make_trainer(settings, data)
@@ -134,26 +133,6 @@ def _checkpoint_to_resume(settings: RunSettings) -> str | None:
         resume = "pass --resume_from_checkpoint last to resume it, or " if begun else ""
         raise InputError(f"{out}: holds {held[0]} already; {resume}choose another --output_dir")
     return str(resumed) if resumed else None
-
-
-def _load_data(script_args: TrainArguments) -> DocumentSet:
-    """Return the documents to train on: those of a user's own file, or of a split."""
-    source, unused = f"--dataset_name {script_args.dataset_name}", ["dataset_train_split"]
-    if script_args.documents is not None:
-        source, unused = "--documents", ["dataset_name", "dataset_config", "dataset_train_split"]
-    elif script_args.dataset_name == GENERATED:
-        unused = []
-    for name in unused:
-        if getattr(script_args, name) != getattr(TrainArguments, name):
-            raise InputError(f"--{name}: has no effect on {source}; leave one of them out")
-    return load_document_set(
-        script_args.dataset_name,
-        script_args.dataset_config,
-        script_args.dataset_train_split,
-        script_args.held_out_alteration,
-        script_args.originals_only,
-        own_file=script_args.documents,
-    )
 
 
 def _describe(data: DocumentSet, script_args: TrainArguments) -> dict[str, Any]:

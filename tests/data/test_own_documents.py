@@ -21,6 +21,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.item_analysis import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.tiny import tiny_folder
+from pragworld_train.arguments import TrainArguments
 from pragworld_train.data import load_document_set
 
 GENERATED = {"groups": 5, "seed": 7, "split": "test"}
@@ -213,10 +214,11 @@ def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_of_training(file: Path) -> None:
-    everything = load_document_set("own", own_file=file)
+    everything = load_document_set(TrainArguments(documents=str(file)))
     assert (everything.documents, everything.name) == (read_documents(file), "own")
     for alteration in ALTERATIONS:
-        kept = load_document_set("own", "{}", "train", alteration, own_file=file).documents
+        settings = TrainArguments(documents=str(file), held_out_alteration=alteration)
+        kept = load_document_set(settings).documents
         assert kept == [one for one in everything.documents if one.alteration != alteration]
     with pytest.raises(InputError, match=r"^own: .* no other documents"):
         everything.other_split("validation")

@@ -63,7 +63,6 @@ def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Pa
 # Settings -----------------------------------------------------------------------------------------
 
 _CLASSES = "must be two or more, all different$"
-_NUMBERS = "must be a list of numbers of layers$"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +80,6 @@ _NUMBERS = "must be a list of numbers of layers$"
         ({"useful_layers": [1, 2]}, "^layer 1 is both useful and harmful; it must be one of them$"),
         ({"useful_layers": [2, 2]}, r"^useful_layers \[2, 2\]: must be different and at least 0$"),
         ({"harmful_layers": [-1]}, r"^harmful_layers \[-1\]: must be different and at least 0$"),
-        ({"useful_layers": 0}, f"^useful_layers 0: {_NUMBERS}"),
-        ({"useful_layers": "0"}, f"^useful_layers '0': {_NUMBERS}"),
-        ({"useful_layers": [True, 1.5]}, rf"^useful_layers \[True, 1.5\]: {_NUMBERS}"),
         ({"probe_hidden_size": 0}, "^probe_hidden_size 0: must be at least 1$"),
         ({"hls_reduction": "sum"}, "^hls_reduction 'sum': must be one of mean, norm$"),
         ({"layer_selection": "all"}, "^layer_selection 'all': must be one of sign, evidence$"),

@@ -500,12 +500,16 @@ def test_gradient_shares_are_those_of_separate_backward_passes(tmp_path: Path, w
     found, log, probes = step(tmp_path, **SHARED[way], gradient_share_steps=1)
     assert_close(found, plain)
     norms = {}
+    rows = list(ROWS)[: SHARED[way].get("per_device_train_batch_size")]  # of the first batch
     for name, weight in (("ce", 1), ("ula_loss", ULA), ("hls_loss", HLS)):
         model = fresh_model()
-        loss = weight * by_hand(model, probes, list(ROWS))[name]
+        loss = weight * by_hand(model, probes, rows)[name]
         torch.autograd.backward(loss)
         squares = [part.grad.square().sum() for part in model.parameters() if part.grad is not None]
         norms[name] = sum(squares) ** 0.5
+    # Its part of the whole batch's HLS is by tokens, and that of the other losses by rows.
+    tokens, all_tokens = (sum(len(row["input_ids"]) for row in part) for part in (rows, ROWS))
+    norms["hls_loss"] *= tokens / all_tokens * len(ROWS) / len(rows)
     for name in ("ula", "hls"):
         expected = (norms[f"{name}_loss"] / norms["ce"]).item()
         assert log[f"{name}_gradient_share"] == pytest.approx(expected, rel=1e-4)
