@@ -109,10 +109,7 @@ def make_parser() -> "TrlParser":
 
 
 def parse_settings(words: Sequence[str]) -> RunSettings:
-    """Return the settings on a command line and in the YAML file that it names.
-
-    Args:
-        words: The command line. Its settings have precedence over those of the file.
+    """Return the settings on a command line, and in the YAML file that it names and overrides.
 
     Raises:
         InputError: The file cannot be read, or a setting is impossible.

@@ -81,14 +81,8 @@ def check_adapter(peft_config: Any) -> None:
         )
 
 
-def check_parallelism(accelerator: Any, peft_config: Any, dtype: torch.dtype) -> None:
-    """Refuse ways to distribute a model in which a loss or a saved file would be incomplete.
-
-    Args:
-        accelerator: The accelerator.
-        peft_config: The adapter's configuration, if there is one.
-        dtype: Type of the trained weights.
-    """
+def check_parallelism(accelerator: Any, peft_config: Any, trained_dtype: torch.dtype) -> None:
+    """Refuse ways to distribute a model in which a loss or a saved file would be incomplete."""
     parallel = accelerator.parallelism_config
     if parallel is not None and parallel.total_size > parallel.data_parallel_size:
         raise InputError(
@@ -99,10 +93,10 @@ def check_parallelism(accelerator: Any, peft_config: Any, dtype: torch.dtype) ->
     if plugin is None:
         return
     example = "as in examples/accelerate/fsdp.yaml"
-    if dtype != torch.float32:
+    if trained_dtype != torch.float32:
         raise InputError(
-            f"FSDP with weights in {str(dtype).removeprefix('torch.')}: probes are in float32, and "
-            "it shards one type only; load the model in float32 and train with bf16"
+            f"FSDP with weights in {str(trained_dtype).removeprefix('torch.')}: probes are in "
+            "float32, and it shards one type only; load the model in float32 and train with bf16"
         )
     if plugin.fsdp_version == 1 and peft_config is not None:
         raise InputError(

@@ -34,11 +34,7 @@ class DocumentSet:
     generator: dict[str, Any] | None
 
     def other_split(self, split: str) -> "DocumentSet":
-        """Return another generated split, of the same settings but a tenth of the groups.
-
-        Raises:
-            InputError: The documents are not generated, so there is no other split of them.
-        """
+        """Return another generated split, of the same settings but a tenth of the groups."""
         if self.generator is None:
             raise InputError(
                 f"{self.name}: there are no other documents to evaluate the loss on; use "

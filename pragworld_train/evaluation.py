@@ -39,10 +39,7 @@ _LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity")
 
 
 def load_tasks(settings: RunSettings) -> list[Task]:
-    """Load the tasks to evaluate before training, so that impossible ones are refused by then.
-
-    Returns:
-        The tasks; none if no evaluation is asked for.
+    """Load the tasks to evaluate, if any, so that impossible ones are refused before training.
 
     Raises:
         InputError: lm-eval does not have such a task, or would give it another chat template.
@@ -83,10 +80,7 @@ def load_tasks(settings: RunSettings) -> list[Task]:
 def evaluate_before_and_after(settings: RunSettings, tasks: Sequence[Task], out: Path) -> str:
     """Evaluate the model before and after training, and return tables of what has changed.
 
-    Args:
-        settings: The settings of the run.
-        tasks: What `load_tasks` returned.
-        out: The run's folder, where the model or adapter is saved, and lm-eval's results will be.
+    The model or adapter is in the folder `out`, and lm-eval's results are written there.
     """
     script_args, _, model_args = settings
     folder = out / "evaluation"

@@ -80,15 +80,7 @@ class MlpReader:
         suppressed: Sequence[int],
         reduction: Reduction,
     ) -> None:
-        """Create a reader without hooks; see `attached`.
-
-        Args:
-            model: The whole model, as it is called.
-            blocks: The layers.
-            probes: The probes by layer.
-            suppressed: The layers that HLS suppresses, none of them with a probe.
-            reduction: How HLS sums up features.
-        """
+        """Create a reader without hooks; see `attached`. No layer is suppressed and has a probe."""
         self._model = model
         self._blocks = blocks
         self._probes = probes

@@ -94,9 +94,6 @@ class LayerSettings:
         The layers of a report and the rule that selects them are logged, and so is each loss that
         has layers but does nothing.
         """
-        for name in ("ula_weight", "hls_weight"):
-            if (weight := getattr(self, name)) is not None and not 0 <= weight <= 1:
-                raise InputError(f"{name} {weight}: must be between 0 and 1")
         for name, least in (("probe_hidden_size", 1), ("gradient_share_steps", 0)):
             if (number := getattr(self, name)) < least:
                 raise InputError(f"{name} {number}: must be at least {least}")
@@ -124,6 +121,8 @@ class LayerSettings:
             if len({*layers}) < len(layers) or any(layer < 0 for layer in layers):
                 raise InputError(f"{role}_layers {layers}: must be different and at least 0")
             weight = getattr(self, name)
+            if weight is not None and not 0 <= weight <= 1:
+                raise InputError(f"{name} {weight}: must be between 0 and 1")
             if weight and not layers:
                 remedy = f"set {role}_layers or layers"
                 if rule:

@@ -5,12 +5,11 @@ that predicts a label, which is the token before the label's first, and -100 eve
 without a label, such as replay data, have -100 only.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow.compute as pc
 import torch
 from datasets import ClassLabel, Dataset
 from transformers import PreTrainedTokenizerBase
@@ -19,6 +18,7 @@ from trl.data_utils import common_prefix_length
 from pragworld_interp.prompts.labels import text_before_answer
 from pragworld_tasks.errors import InputError
 
+_logger = logging.getLogger(__name__)
 NO_LABEL = -100  # as in `labels`
 _COLUMN = "probe_labels"
 
@@ -91,11 +91,7 @@ class RowLabels:
 
 
 def check_label_column(dataset: Any, classes: Sequence[str]) -> None:
-    """Refuse a column of labels whose indices stand for other classes.
-
-    Raises:
-        InputError: It is one.
-    """
+    """Refuse a column of labels whose indices stand for other classes."""
     feature = (dataset.features or {}).get("label")
     if isinstance(feature, ClassLabel) and feature.names != list(classes):
         raise InputError(
@@ -104,14 +100,19 @@ def check_label_column(dataset: Any, classes: Sequence[str]) -> None:
         )
 
 
-def count_labels(dataset: Dataset) -> tuple[int, int]:
-    """Return the number of rows with a label, and of all rows."""
-    labelled = 0
-    for table in dataset.select_columns([_COLUMN]).with_format("arrow").iter(1000):
-        lists = table[_COLUMN].combine_chunks()
-        present = np.asarray(pc.list_flatten(lists)) != NO_LABEL
-        labelled += len(np.unique(np.asarray(pc.list_parent_indices(lists))[present]))
-    return labelled, len(dataset)
+def check_labels(dataset: Any, classes: Sequence[str]) -> None:
+    """Refuse training data without a label, and say how many rows have one, unless streamed."""
+    if not isinstance(dataset, Dataset):
+        return
+    rows = dataset.with_format("numpy").select_columns([_COLUMN])
+    labelled = sum(bool((row[_COLUMN] != NO_LABEL).any()) for row in rows)
+    if not labelled:
+        raise InputError(
+            f"train data: no row has a label among {', '.join(classes)}; set probe_classes, or add "
+            "the column probe_labels or label"
+        )
+    if labelled < len(dataset):
+        _logger.warning("train data: %d of %d rows have a label for probes", labelled, len(dataset))
 
 
 def _check_tokens(ids: Sequence[int], probe_labels: Sequence[int], classes: int) -> None:

@@ -28,13 +28,7 @@ def new_probes(
 
 
 def write_probes(weights: Mapping[str, Tensor], classes: Sequence[str], folder: Path) -> None:
-    """Write the weights of probes to a folder, in full or not at all.
-
-    Args:
-        weights: By layer and name, such as "3.inner.weight".
-        classes: The classes that they tell apart, in the order of their outputs.
-        folder: Where to put `label_probes.safetensors`.
-    """
+    """Write the weights of probes, named as in "3.inner.weight", and their classes in order."""
     contiguous = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
     # With a second entry, equal probes would have different files: their order is random.
     content = save(contiguous, metadata={"classes": json.dumps([*classes])})
@@ -63,8 +57,7 @@ def load_probes(folder: str | Path) -> dict[int, LabelProbe]:
     weights = read_probe_weights(folder)
     probes = {}
     for layer in sorted({int(name.partition(".")[0]) for name in weights}):
-        names = {name: f"{layer}.{name}" for name in _PARAMETERS}
-        own = {name: weights[full] for name, full in names.items()}
+        own = {name: weights[f"{layer}.{name}"] for name in _PARAMETERS}
         hidden, width = own["inner.weight"].shape
         probe = LabelProbe(width, hidden, len(own["outer.bias"])).to(own["inner.weight"].dtype)
         probe.load_state_dict(own)

@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from pragworld_train.probe_labels import (
     ProbeLabelCollator,
     RowLabels,
     check_label_column,
-    count_labels,
+    check_labels,
 )
 from pragworld_train.run_record import RUN_FILE, check_resumable, describe_dataset, make_record
 
@@ -170,7 +170,7 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         more = {"num_proc": args.dataset_num_proc} if isinstance(dataset, Dataset) else {}
         dataset = dataset.map(labels, with_indices=True, **more)
         if dataset_name == "train":
-            _check_labels(dataset, args.probe_classes)
+            check_labels(dataset, args.probe_classes)
         if not packing:
             return prepare(dataset, processing_class, args, False, None, dataset_name)
         dataset = dataset.select_columns(["input_ids", "labels", "probe_labels"])
@@ -220,17 +220,3 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         super().create_model_card(*arguments, **options)
         if self.is_world_process_zero():
             add_section(Path(self.args.output_dir), "Training", describe_run(self.run_record()))
-
-
-def _check_labels(dataset: Any, classes: Sequence[str]) -> None:
-    """Refuse training data without a label, and say how many rows have one."""
-    if not isinstance(dataset, Dataset):
-        return  # streamed
-    labelled, rows = count_labels(dataset)
-    if not labelled:
-        raise InputError(
-            f"train data: no row has a label among {', '.join(classes)}; set probe_classes, or add "
-            "the column probe_labels or label"
-        )
-    if labelled < rows:
-        _logger.warning("train data: %d of %d rows have a label for probes", labelled, rows)

@@ -29,11 +29,7 @@ _WRITTEN = (RUN_FILE, "README.md", "*config.json", "*.safetensors", "checkpoint-
 
 
 def train(settings: RunSettings) -> None:
-    """Train a model, save it with its run files, and evaluate and upload it if asked to.
-
-    Raises:
-        InputError: The settings, the data and the model do not fit together.
-    """
+    """Train a model, save it with its run files, and evaluate and upload it if asked to."""
     script_args, training_args, _ = settings
     launched = int(os.environ.get("WORLD_SIZE", "1"))  # by torchrun or another launcher
     if training_args.world_size != launched:  # each would do all of it, in the same folder
@@ -87,27 +83,21 @@ def last_checkpoint(folder: Path) -> Path | None:
     A run that is killed while saving leaves an incomplete checkpoint. The trainer's state is the
     last file that it writes.
     """
-    checkpoints = {
-        int(number): path
-        for path in folder.glob("checkpoint-*")
-        if (number := path.name.removeprefix("checkpoint-")).isdecimal()
-    }
-    for step, path in sorted(checkpoints.items(), reverse=True):
+    numbers = [path.name.partition("-")[2] for path in folder.glob("checkpoint-*")]
+    for step in sorted((int(number) for number in numbers if number.isdecimal()), reverse=True):
+        path = folder / f"checkpoint-{step}"
         try:
-            state = TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
+            TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
         except (OSError, json.JSONDecodeError, TypeError):
             continue
-        if state.global_step == step:
-            return path
+        return path
     return None
 
 
 def _checkpoint_to_resume(settings: RunSettings) -> str | None:
     """Return the checkpoint that `resume_from_checkpoint` means, if there is one.
 
-    Raises:
-        InputError: There is no such checkpoint, or the output folder holds another run, the model
-            to train, or other files that would be replaced.
+    Refuse an output folder that holds another run, the model to train, or files to be replaced.
     """
     _, training_args, model_args = settings
     out = Path(training_args.output_dir)
@@ -123,13 +113,12 @@ def _checkpoint_to_resume(settings: RunSettings) -> str | None:
         )
     if out.resolve() == Path(str(model_args.model_name_or_path)).resolve():
         raise InputError(f"{out}: holds the model to train; choose another --output_dir")
-    if resumed and resumed.resolve().parent == out.resolve():
-        return str(resumed)
     begun = any(out.glob("checkpoint-*"))
-    if begun and asked.lower() != "false" and not (out / RUN_FILE).exists():
-        return str(resumed) if resumed else None  # it was killed before its first checkpoint
+    is_own = resumed is not None and resumed.resolve().parent == out.resolve()
+    # It may have been killed before its first checkpoint.
+    is_own |= begun and asked.lower() != "false" and not (out / RUN_FILE).exists()
     held = [path.name for pattern in _WRITTEN for path in out.glob(pattern)]
-    if held:
+    if held and not is_own:
         resume = "pass --resume_from_checkpoint last to resume it, or " if begun else ""
         raise InputError(f"{out}: holds {held[0]} already; {resume}choose another --output_dir")
     return str(resumed) if resumed else None

@@ -27,7 +27,7 @@ from train_runs import (
 
 from pragworld_tasks.errors import InputError
 from pragworld_train import load_probes
-from pragworld_train.probe_labels import count_labels
+from pragworld_train.probe_labels import check_labels
 from pragworld_train.probes import PROBES_FILE
 
 LETTERS = ["A", "B", "C", "D"]
@@ -250,10 +250,11 @@ def test_a_completion_has_the_label_that_it_begins_with(
     assert found == [[] if label is None else [(1, label)], [(1, 0)]]
 
 
-def test_rows_with_a_label_are_counted() -> None:
-    """In any of several parts of a dataset, and once if they have several labels."""
+def test_rows_with_a_label_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Once if they have several labels."""
     rows = [{"probe_labels": labels} for labels in ([-100, 1, 0], [0], [-100, -100])]
-    assert count_labels(Dataset.from_list(rows * 700)) == (1400, 2100)
+    check_labels(Dataset.from_list(rows * 7), ["yes", "no"])
+    assert caplog.messages == ["train data: 14 of 21 rows have a label for probes"]
 
 
 def test_the_longest_class_counts(tmp_path: Path, tokenizer: Any) -> None:

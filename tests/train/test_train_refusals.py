@@ -11,7 +11,7 @@ import pytest
 import torch
 from datasets import Dataset
 from layer_reports import random_report
-from peft import PrefixTuningConfig, PromptTuningConfig
+from peft import PromptTuningConfig
 from train_runs import (
     BOTH,
     EOS,
@@ -98,7 +98,6 @@ def test_impossible_settings_are_refused(
 
 
 _REENTRANT = {"use_reentrant": True}
-_TWO_TOKENS: dict[str, Any] = {"task_type": "CAUSAL_LM", "num_virtual_tokens": 2}
 
 
 @pytest.mark.parametrize(
@@ -128,13 +127,8 @@ _TWO_TOKENS: dict[str, Any] = {"task_type": "CAUSAL_LM", "num_virtual_tokens": 2
         ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset: the data "),
         (
             {},
-            {"peft_config": PromptTuningConfig(**_TWO_TOKENS)},
+            {"peft_config": PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
             "^PROMPT_TUNING: it puts tokens before the prompt",
-        ),
-        (
-            {},
-            {"peft_config": PrefixTuningConfig(**_TWO_TOKENS)},
-            "^PREFIX_TUNING: it puts tokens before the prompt",
         ),
     ],
 )
