@@ -16,7 +16,7 @@ import torch
 import transformers
 from command_runs import refused
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
-from small_models import _COMMON, LabelsOnly, small_model
+from small_models import TABLES, LabelsOnly, small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
@@ -344,7 +344,7 @@ def test_an_adapter_is_refused_in_one_line(
     [
         ("opt", {"ffn_dim": 16, "word_embed_proj_dim": 16}),
         ("rwkv", {"attention_hidden_size": 16}),
-        ("hrm_text", _COMMON),  # whose blocks run again and again
+        ("hrm_text", TABLES["common"] | TABLES["sizes"]),  # whose blocks run again and again
     ],
 )
 def test_an_architecture_that_cannot_be_swept_is_refused(

@@ -3,8 +3,6 @@
 import importlib.util
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -100,20 +98,6 @@ def test_answers_are_read_alike(utilities: ModuleType) -> None:
                 assert getattr(utilities, reader)(response) == getattr(answers, reader)(response)
 
 
-def test_nothing_in_the_folder_needs_pragworld(folder: Path) -> None:
-    for path in filter(Path.is_file, folder.iterdir()):
-        assert "pragworld_tasks" not in path.read_text(), path
-    for style in (["check", "--select", "E,F,I,B,UP", "--ignore", "E501"], ["format", "--diff"]):
-        ruff = [sys.executable, "-m", "ruff", *style, "--isolated", "--line-length", "100"]
-        command = [*ruff, "--target-version", "py311", str(folder / "utils.py")]
-        process = subprocess.run(command, capture_output=True, text=True)
-        assert process.returncode == 0, process.stdout
-    described = (folder / "README.md").read_text()
-    names = [path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("_")]
-    assert len(names) == 12
-    assert [name for name in names if f"* `{name}`: " not in described] == []
-
-
 def test_lm_eval_without_pragworld_gives_our_figures(
     folder: Path, model_arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -124,8 +108,3 @@ def test_lm_eval_without_pragworld_gives_our_figures(
     assert process.returncode == 0, process.stderr
     for task in TASKS:
         assert_table_is_score(Evaluation(process, tmp_path / "out"), task, SAMPLES)
-
-
-def test_the_dataset_may_be_one_of_the_hub(tmp_path: Path) -> None:
-    export_lm_eval.main([str(tmp_path / "out"), "--dataset", "me/mine"])
-    assert 'dataset_path: "me/mine"' in (tmp_path / "out" / "_pragworld.yaml").read_text()

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 from small_models import ARCHITECTURES
 from torch import Tensor, nn
 from torch import _dynamo as dynamo
-from torch.utils._python_dispatch import TorchDispatchMode
 from train_runs import (
     BOTH,
     HARMFUL,
@@ -262,47 +261,6 @@ def test_checkpointing_and_compilation_do_not_change_gradients(tmp_path: Path, w
     assert not [reason for reason in interruptions if "non-contiguous `out=`" not in reason]
     for name in ("loss", "ula_loss", "hls_loss", "probe_accuracy"):
         assert other[name] == pytest.approx(log[name], rel=1e-4)
-
-
-class HostReads(TorchDispatchMode):
-    """A mode that counts the operations for which the host waits for a device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = function.overloadpacket.__name__
-        if name in {"index", "index_put", "index_put_"}:  # by a mask, whose places it has to find
-            places = [index for index in args[1] if index is not None]
-            self.count += any(index.dtype in (torch.bool, torch.uint8) for index in places)
-        waits = {"_local_scalar_dense", "nonzero", "masked_select", "equal"}
-        self.count += name in waits
-        return function(*args, **(kwargs or {}))
-
-
-def host_reads(trainer: Any) -> int:
-    """Return how often a step of training waits for the device."""
-    step_of_trl, reads = trainer.training_step, HostReads()
-
-    def training_step(*arguments: Any, **options: Any) -> Any:
-        with reads:
-            return step_of_trl(*arguments, **options)
-
-    trainer.training_step = training_step
-    trainer.train()
-    return reads.count
-
-
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_a_step_does_not_wait_for_the_device(tmp_path: Path, checkpointing: bool) -> None:
-    """What copies whole tensors to the host, as `tolist` does, shows on a GPU alone."""
-    options = {"gradient_checkpointing": checkpointing}
-    ours = make_trainer(fresh_model(), settings(tmp_path, **BOTH, **options), ROWS)
-    plain = make_trainer(fresh_model(), plain_settings(tmp_path, **options), ROWS)
-    assert host_reads(ours) == host_reads(plain)
 
 
 def test_a_probe_that_is_detached_leaves_plain_training(tmp_path: Path) -> None:
