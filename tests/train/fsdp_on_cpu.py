@@ -1,6 +1,6 @@
-"""Fine-tuning of the small model, sharded between processes on a CPU.
+"""Fine-tuning of a small model, sharded between processes on a CPU.
 
-    accelerate launch --config_file examples/accelerate/fsdp.yaml \
+    PYTHONPATH=tests accelerate launch --config_file examples/accelerate/fsdp.yaml \
         --num_processes 2 --mixed_precision no tests/train/fsdp_on_cpu.py FOLDER full lora
 
 accelerate shards on accelerators only. This script makes it treat CPUs as accelerators, so that any
@@ -16,79 +16,32 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType
-from peft import LoraConfig
 from torch.distributed.tensor import DTensor
-
-from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.tiny import tiny_folder
-from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
-from pragworld_train.data import to_dataset
+from train_runs import BOTH, run
 
 KINDS = ("full", "lora")
-BATCH = 8
-# Adam and clipping would hide a wrong scale of a gradient.
-_PLAIN: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.003}
 # Resuming needs an optimizer with a state: torch refuses others under FSDP 2.
 _SAVED: dict[str, Any] = {
     "optim": "adamw_torch",
-    "learning_rate": 0.001,
+    "learning_rate": 1e-3,
     "save_strategy": "steps",
     "save_steps": 3,
 }
 
 
 def train(
-    folder: Path, kind: str, processes: int = 1, resume: Path | None = None, **options: Any
+    folder: Path, kind: str, processes: int = 1, resume: str | None = None, **options: Any
 ) -> Any:
-    """Train for five steps, save the model and return the trainer.
+    """Train for five steps by SGD, save the model and return the trainer.
 
-    Batches are the same for any number of processes.
-
-    Args:
-        folder: Where to save.
-        kind: One of `KINDS`.
-        processes: Number of processes, of which this is one.
-        resume: A checkpoint to resume from.
-        options: Settings.
+    Batches of eight are the same for any number of processes. Adam and clipping would hide a wrong
+    scale of a gradient.
     """
-    args = LayerRegularizedSFTConfig(
-        output_dir=str(folder),
-        useful_layers=[0, 3],
-        harmful_layers=[1, 4],
-        max_steps=5,
-        per_device_train_batch_size=2,
-        gradient_accumulation_steps=BATCH // 2 // processes,
-        use_cpu=processes == 1,
-        **{
-            "ula_weight": 1.0,
-            "hls_weight": 1.0,
-            "bf16": False,
-            "gradient_checkpointing": False,
-            "lr_scheduler_type": "constant",
-            "max_grad_norm": 0.0,
-            "save_strategy": "no",
-            "logging_steps": 1,
-            "report_to": "none",
-            "disable_tqdm": True,
-            **options,
-        },
-    )
-    trainer = LayerRegularizedSFTTrainer(
-        model=str(tiny_folder()),
-        args=args,
-        train_dataset=to_dataset(generate_documents(groups=10, split="train")),
-        peft_config=LoraConfig(r=4, target_modules=["q_proj", "down_proj"], lora_alpha=32)
-        if kind == "lora"
-        else None,
-    )
-    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+    divided = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4 // processes}
+    settings = {**BOTH, **divided, "max_steps": 5, "use_cpu": processes == 1, **options}
+    trainer = run(folder, 40, kind == "lora", settings, resume=resume)
     trainer.save_model(str(folder))
     return trainer
-
-
-def train_plainly(folder: Path, kind: str, processes: int = 1, **options: Any) -> Any:
-    """Train with SGD, for comparisons between numbers of processes."""
-    return train(folder, kind, processes, **{**_PLAIN, **options})
 
 
 def assert_sharded(trainer: Any) -> None:
@@ -110,10 +63,10 @@ def main(folder: Path, *kinds: str) -> None:
     torch.set_num_threads(1)
     processes = int(os.environ["WORLD_SIZE"])
     for kind in kinds:
-        assert_sharded(train_plainly(folder / kind, kind, processes))
+        assert_sharded(train(folder / kind, kind, processes))
     # Checkpoints of adapters leave out the rest of the model, but not the probes.
     train(folder / "saved", kinds[-1], processes, **_SAVED)
-    train(folder / "resumed", kinds[-1], processes, folder / "saved" / "checkpoint-3", **_SAVED)
+    train(folder / "resumed", kinds[-1], processes, "saved/checkpoint-3", **_SAVED)
 
 
 if __name__ == "__main__":

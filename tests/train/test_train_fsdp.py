@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fsdp_on_cpu import KINDS, train_plainly
+from fsdp_on_cpu import KINDS, train
 from places import ROOT
 from safetensors.torch import load_file
 from torch import Tensor
@@ -47,7 +47,7 @@ def sharded(
             **os.environ,
             "DS_ACCELERATOR": "cpu",
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT}/tests",
         },
         timeout=300,
     )
@@ -69,7 +69,7 @@ def written(folder: Path) -> dict[str, Tensor]:
 def test_sharded_training_equals_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
     torch.set_num_threads(1)
     found = written(sharded / kind)
-    train_plainly(tmp_path / "one", kind)
+    train(tmp_path / "one", kind)
     assert_close(found, written(tmp_path / "one"), 1e-4)
 
 
