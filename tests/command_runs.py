@@ -7,10 +7,12 @@ import select
 import signal
 import subprocess
 import sys
+from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import pytest
 from warm_client import KILLED, send
@@ -42,6 +44,30 @@ def serve_programs() -> Iterator[None]:
 def programs() -> Path:
     """Return the folder of programs that run our commands without importing anything themselves."""
     return Path(os.environ[_PROGRAMS])
+
+
+def commands_of(parser: ArgumentParser, name: str) -> Iterator[tuple[str, ArgumentParser]]:
+    """Yield the commands of a program, each with its parser; a program may be one itself."""
+    subparsers = [each for each in parser._actions if isinstance(each, _SubParsersAction)]
+    for action in subparsers:
+        for command, below in action.choices.items():
+            yield from commands_of(below, f"{name} {command}")
+    if not subparsers:
+        yield name, parser
+
+
+def parsers() -> dict[str, ArgumentParser]:
+    """Return the parser of every command of our three programs, by its words."""
+    from pragworld_interp import cli as interp
+    from pragworld_tasks import cli as tasks
+    from pragworld_train import cli as train
+
+    with mock.patch.object(tasks, "run_command") as run:
+        tasks.main([])
+    (tasks_parser, _), _ = run.call_args
+    programs = {"pragworld-tasks": tasks_parser, "pragworld-interp": interp._parser()}
+    programs["pragworld-train"] = train.help_parser()
+    return dict(each for name, parser in programs.items() for each in commands_of(parser, name))
 
 
 @contextmanager
