@@ -184,7 +184,7 @@ class Connection:
             self.usage.prompt_tokens += completion.usage.prompt_tokens
             self.usage.reply_tokens += completion.usage.completion_tokens
         choice = completion.choices[0]
-        text = strip_reasoning(choice.message.content or "").strip()
+        text = strip_reasoning(content_text(choice.message.content)).strip()
         if text and choice.finish_reason not in ("length", "content_filter"):
             return text
         reason = getattr(choice.message, "refusal", None) or choice.finish_reason
@@ -243,6 +243,21 @@ class Connection:
         line = " ".join(message.replace(self._client.api_key, "…").split())
         line = "".join(letter if letter.isprintable() else "?" for letter in line)
         return line if len(line) <= 200 else f"{line[:200]}…"
+
+
+def content_text(content: Any) -> str:
+    """Return the text of a message's content: a string, a list of parts, or None for no text.
+
+    >>> content_text([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Yes."}])
+    'Yes.'
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part if isinstance(part, Mapping) else {"text": part} for part in content]
+    texts = [
+        part.get("text") for part in parts if part.get("type") not in ("thinking", "reasoning")
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 @contextlib.asynccontextmanager

@@ -5,18 +5,24 @@ traceback, so the functions that can raise one end the process with its message 
 `SystemExit`, whose message Python prints last, after lm-eval's progress bars).
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
+from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.document_files import with_further_fields
-from pragworld_tasks.data.documents import Split
+from pragworld_tasks.data.documents import OWN, Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
+from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import split_documents
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.lm_eval_checks import check_run
 from pragworld_tasks.evaluation.metrics import LOWER_IS_BETTER
 from pragworld_tasks.evaluation.task_metrics import (
     data_set_rows,
@@ -38,6 +44,7 @@ from pragworld_tasks.sensitivity.articulations import (
 )
 from pragworld_tasks.sensitivity.world_model_tasks import (
     WORLD_MODEL_METRICS,
+    OwnQuestion,
     all_responses,
     estimate,
     estimate_stderr,
@@ -64,6 +71,15 @@ __all__ = [
 ]
 
 
+@contextlib.contextmanager
+def _exiting() -> Iterator[None]:
+    """Turn an `InputError` into the end of the process."""
+    try:
+        yield
+    except InputError as error:
+        raise SystemExit(str(error)) from error
+
+
 def _data_set(
     records: Callable[..., list[dict[str, Any]]],
 ) -> Callable[..., dict[str, "Dataset"]]:
@@ -76,10 +92,8 @@ def _data_set(
     def data_set(*args: Any, **kwargs: Any) -> dict[str, "Dataset"]:
         from datasets import Dataset
 
-        try:
+        with _exiting():
             return {"test": Dataset.from_list(records(*args, **kwargs))}
-        except InputError as error:
-            raise SystemExit(str(error)) from error
 
     return data_set
 
@@ -113,16 +127,15 @@ own_question_dataset = _data_set(own_question_records)
 # Tasks --------------------------------------------------------------------------------------------
 
 
-class _MeasuredTask(ConfigurableTask):
-    """A task whose metrics are not in its file: they follow from what it measures.
-
-    Each metric has a standard error under `<metric>_stderr`, where lm-eval looks for it.
+class CheckedTask(ConfigurableTask):
+    """A task that checks its run before the first request is sent.
 
     Attributes:
-        aggregations: How the items of each metric give its value, and its standard error.
+        aggregations: For metrics that are not in the task's file, how the items of each give its
+            value, and its standard error, which lm-eval looks for under `<metric>_stderr`.
     """
 
-    aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
+    aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Build the task as lm-eval does, with a list of metrics."""
@@ -136,10 +149,32 @@ class _MeasuredTask(ConfigurableTask):
             for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)
         ]
         kept = {name: value for name, value in config.items() if name != "class"}
-        super().__init__(config={**kept, "metric_list": metric_list})
+        super().__init__(config=kept | ({"metric_list": metric_list} if metric_list else {}))
+
+    @property
+    def settings(self) -> Collection[str]:
+        """The keys of `--metadata` that the task reads."""
+        split = self.config.dataset_kwargs["pragworld_split"]
+        if split == OWN:
+            return ["documents"]
+        return [] if is_released(split) else [field.name for field in fields(GeneratorSettings)]
+
+    def build_all_requests(self, **options: Any) -> None:
+        """Build the requests as lm-eval does, and check the run."""
+        # Its cache of requests knows them by the task's name, whatever documents they are about.
+        super().build_all_requests(**{**options, "cache_requests": False})
+        with _exiting():
+            check_run(self.instances)
+
+    def apply_filters(self) -> Any:
+        """Filter the responses as lm-eval does, all as text: some servers send lists of parts."""
+        for request in self.instances:
+            if request.request_type == "generate_until":
+                request.resps[:] = map(content_text, request.resps)
+        return super().apply_filters()
 
 
-class PragWorldTask(_MeasuredTask):
+class PragWorldTask(CheckedTask):
     """A task with questions, each asked once; it has the metrics of its split."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -150,7 +185,7 @@ class PragWorldTask(_MeasuredTask):
         super().__init__(config)
 
 
-class ArticulationTask(_MeasuredTask):
+class ArticulationTask(CheckedTask):
     """A task with questions in ten wordings: how sensitive to these, and how right, a model is."""
 
     aggregations = dict.fromkeys(
@@ -158,10 +193,29 @@ class ArticulationTask(_MeasuredTask):
     )
 
 
-class WorldModelTask(_MeasuredTask):
+class WorldModelTask(CheckedTask):
     """A task with an open question in many paraphrases: the components of the variance."""
 
     aggregations = dict.fromkeys(WORLD_MODEL_METRICS, (estimate, estimate_stderr))
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Build the task as lm-eval does, with as many responses as `--metadata` asks for."""
+        repeats = config["metadata"].get("repeats", config["repeats"])
+        if not isinstance(repeats, int) or repeats < 1:
+            raise SystemExit(f"--metadata: repeats: {repeats!r} must be a whole number above 0")
+        super().__init__({**config, "repeats": repeats})
+
+    def process_results(self, doc: Mapping[str, Any], results: Sequence[Any]) -> Any:
+        """Score the responses to a prompt, which lm-eval 0.5 passes without a list around them."""
+        is_flat = len(results) == self.config.repeats and isinstance(results[0], str)
+        with _exiting():
+            return super().process_results(doc, [results] if is_flat else results)
+
+    @property
+    def settings(self) -> Collection[str]:
+        """The keys of `--metadata` that the task reads."""
+        is_own = "world_model_question" not in (self.config.dataset_kwargs or {})
+        return [*(OwnQuestion.model_fields if is_own else ["paraphrases"]), "repeats"]
 
 
 class ZeroShotOnly(ContextSampler):

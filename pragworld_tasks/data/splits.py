@@ -47,7 +47,7 @@ def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]
     Args:
         split: a released split, a generated one, or `own`.
         metadata: lm-eval's `--metadata`: settings of generated documents, or the file of a user's
-            own as `documents`. Other keys are ignored, and warned of if they look misspelt.
+            own as `documents`. Other keys are ignored.
 
     Raises:
         InputError: The released split is not on this machine, a setting is impossible, or the

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 
 from pragworld_tasks.data.documents import ALTERATION_COUNTS, ALTERATIONS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
-from pragworld_tasks.errors import InputError, warn_of_misspelt
+from pragworld_tasks.errors import InputError
 
 GENERATOR_VERSION = "4"  # change it whenever the documents of a seed change
 
@@ -126,15 +126,13 @@ class GeneratorSettings:
 
         Args:
             metadata: Fields of this class by name. Other keys are ignored, because lm-eval adds
-                its model arguments; a warning names those that look like a misspelt field.
-                `domains` and `alterations` may be strings with commas, as in "shop,clinic" and
-                "Negation=2,Variable Swap". A weight that is left out is 1.
+                its model arguments. `domains` and `alterations` may be strings with commas, as in
+                "shop,clinic" and "Negation=2,Variable Swap". A weight that is left out is 1.
 
         Raises:
             InputError: A setting has a wrong type or an unknown value.
         """
         names = [field.name for field in fields(cls)]
-        warn_of_misspelt(metadata, names)
         settings = {name: metadata[name] for name in names if name in metadata}
         if isinstance(settings.get("domains"), str):
             settings["domains"] = tuple(name.strip() for name in settings["domains"].split(","))

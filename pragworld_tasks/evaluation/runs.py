@@ -315,7 +315,7 @@ def _logged_model(results: Mapping[str, Any]) -> ModelRecord:
 
 def loaded_model(model_args: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return name, adapter and quantization of the model that lm-eval's arguments load."""
-    arguments = _arguments(model_args)
+    arguments = model_arguments(model_args)
     named = [str(arguments[key]) for key in _NAMED_BY if arguments.get(key)]
     adapter = arguments.get("peft")
     bits = [bits for bits in ("4bit", "8bit") if str(arguments.get(f"load_in_{bits}")) == "True"]
@@ -335,7 +335,7 @@ def _logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRec
     return EnvironmentRecord(
         task=task,
         backend=config.get("model"),
-        model_args=_arguments(config.get("model_args")),
+        model_args=model_arguments(config.get("model_args")),
         generation=(settings.get("generation_kwargs") or {}) if is_generated else {},
         system_instruction=results.get("system_instruction"),
         packages={name: version for name, version in versions.items() if version},
@@ -344,7 +344,7 @@ def _logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRec
     )
 
 
-def _arguments(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
+def model_arguments(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return lm-eval's arguments, which it logs as it got them, as a mapping."""
     if isinstance(arguments, str):
         pairs = (part.partition("=") for part in arguments.split(",") if part)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
 
+from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.breakdowns import TURNS_AGO
 from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
@@ -98,9 +99,9 @@ def task_metric_names(split: Split) -> list[str]:
     return [*names, *TURNS_METRICS] if split == "generated_entity_tracking" else names
 
 
-def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
+def score_response(record: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Return a document's items by metric, from the generated response."""
-    response = results[0] or ""  # an API may refuse and send nothing
+    response = content_text(results[0])
     return _items(record, read_answer(response), read_answer_released(response))
 
 

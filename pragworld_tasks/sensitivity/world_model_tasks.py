@@ -14,7 +14,8 @@ import numpy as np
 from lm_eval.utils import warning_once
 from pydantic import BaseModel, Field, ValidationError
 
-from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
+from pragworld_tasks.chat import content_text
+from pragworld_tasks.errors import InputError, first_problem, logger
 from pragworld_tasks.evaluation.statistics import tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
@@ -40,7 +41,6 @@ SMALL = 10  # paraphrases in world_model_small
 
 def question_records(world_model_question: str, **metadata: Any) -> list[dict[str, Any]]:
     """Return the prompts of one of the fifteen questions, in a file of `paraphrases` or in ours."""
-    warn_of_misspelt(metadata, ["paraphrases"])
     question, file = questions()[world_model_question], metadata.get("paraphrases")
     own = file and read_paraphrases_of(question.prompt, Path(file))
     return prompt_records(question, own or shipped_paraphrases(question.name))
@@ -64,7 +64,6 @@ def own_question_records(**metadata: Any) -> list[dict[str, Any]]:
     """Return the prompts of a user's own question, an `OwnQuestion`."""
     from pragworld_tasks.quantities.units import parse_unit
 
-    warn_of_misspelt(metadata, OwnQuestion.model_fields)
     try:
         own = OwnQuestion.model_validate(metadata)
     except ValidationError as error:
@@ -107,11 +106,18 @@ def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]
     return responses
 
 
-def score_quantities(
-    record: Mapping[str, Any], results: Sequence[Sequence[str | None]]
-) -> dict[str, Any]:
-    """Return a prompt's items by metric; each names its metric, as lm-eval passes only items."""
-    responses = [response or "" for response in results[0]]  # an API may refuse and send nothing
+def score_quantities(record: Mapping[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """Return a prompt's items by metric; each names its metric, as lm-eval passes only items.
+
+    Raises:
+        InputError: There is one response where the list of all of them belongs.
+    """
+    if isinstance(results[0], str):
+        raise InputError(
+            f"world_model: one response of {record['question']}, not a list of all to a prompt; "
+            "keep the filter all_responses in the task's file"
+        )
+    responses = [content_text(response) for response in results[0]]
     item = read_prompt(PromptRecord.model_validate(record), responses)
     return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
 

@@ -1,13 +1,8 @@
 """What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
 
-import ast
 import random
-from collections.abc import Callable
-from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
-import lm_eval.models
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,15 +13,12 @@ from places import SAMPLES
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.task_metrics import data_set_rows, score_likelihoods, score_response
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 RECORDS = data_set_rows(DOCUMENTS)
-TRACKING = "generated_entity_tracking"
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
     min_size=len(DOCUMENTS),
@@ -60,7 +52,9 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
     }
 
 
-@pytest.mark.parametrize("split", ["manual", "synthetic", "entity_tracking", "generated", TRACKING])
+@pytest.mark.parametrize(
+    "split", ["manual", "synthetic", "entity_tracking", "generated", "generated_entity_tracking"]
+)
 def test_a_task_has_the_metrics_that_its_documents_have(split: str) -> None:
     task = load(f"pragworld_{split}")
     items = task.process_results(task.eval_docs[0], ["No"])
@@ -82,53 +76,3 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -
     assert list(documents) == RECORDS
     columns = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**columns) == DOCUMENTS[0]
-
-
-# Settings and mistakes ----------------------------------------------------------------------------
-
-
-def test_few_shot_examples_are_refused() -> None:
-    sampler = harness.ZeroShotOnly(RECORDS)
-    assert list(sampler.sample(0)) == []
-    with pytest.raises(SystemExit, match="zero-shot"):
-        sampler.sample(1, eval_doc=RECORDS[0])
-
-
-@pytest.mark.parametrize(
-    ("data_set", "name", "misspelt", "setting"),
-    [
-        (harness.split_dataset, "generated", "group", "groups"),
-        (harness.originals_dataset, "generated", "Seed", "seed"),
-        (harness.articulation_dataset, "generated", "domain", "domains"),
-        (harness.split_dataset, TRACKING, "num_groups", "groups"),
-        (harness.question_dataset, "finance_car", "paraphrase", "paraphrases"),
-    ],
-)
-def test_a_misspelt_setting_is_named(
-    data_set: Callable[..., object],
-    name: str,
-    misspelt: str,
-    setting: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    data_set(name, **{"groups": 1, misspelt: 5}, pretrained="some/model", max_length=2048)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"--metadata: {misspelt!r} is not a setting and has no effect; did you mean {setting!r}?"
-    ]
-
-
-def test_no_argument_of_a_model_looks_like_a_misspelt_setting(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """lm-eval passes them along, and a warning about them would be wrong."""
-    arguments = {
-        argument.arg
-        for path in Path(lm_eval.models.__file__).parent.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
-        for argument in (*node.args.args, *node.args.kwonlyargs)
-    }
-    assert len(arguments) > 100
-    settings = [field.name for field in fields(GeneratorSettings)]
-    warn_of_misspelt(dict.fromkeys(arguments), [*settings, "paraphrases", "values", "unit"])
-    assert caplog.text == ""

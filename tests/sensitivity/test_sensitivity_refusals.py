@@ -20,7 +20,7 @@ from pragworld_tasks.sensitivity.components import nest
 from pragworld_tasks.sensitivity.decomposition import decompose
 from pragworld_tasks.sensitivity.report import read_decompositions
 from pragworld_tasks.sensitivity.samples import read_samples
-from pragworld_tasks.sensitivity.world_model_tasks import own_question_records
+from pragworld_tasks.sensitivity.world_model_tasks import own_question_records, score_quantities
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -41,6 +41,10 @@ def own(**changes: Any) -> object:
         (lambda: decompose([1.0, -1e200], [0, 1], [0, 0]), "values[1]: -1e+200 is too large"),
         (lambda: own(unit=None), "world_model_own: unit: Input should be a valid string; pass --"),
         (lambda: own(values="1"), "world_model_own: values: Input should be a valid list"),
+        (
+            lambda: score_quantities({"question": "x"}, ["9 hours"]),
+            "world_model: one response of x, not a list of all to a prompt; keep the filter",
+        ),
         (lambda: own(values=["1", 1]), "world_model_own: values: ['1', '1'] must differ from each"),
         (lambda: own(unit="3"), "unit '3': write the name of a unit"),
         (own, "no.jsonl: No such file"),
