@@ -33,6 +33,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     share,
     share_stderr,
     task_metric_names,
+    unreadable_share,
 )
 from pragworld_tasks.sensitivity.articulations import (
     ARTICULATION_METRICS,
@@ -182,6 +183,8 @@ class PragWorldTask(CheckedTask):
         robust, plain = (robust_share, robust_share_stderr), (share, share_stderr)
         names = task_metric_names(config["dataset_kwargs"]["pragworld_split"])
         self.aggregations = {name: robust if name.startswith("robust") else plain for name in names}
+        if config["output_type"] == "generate_until":
+            self.aggregations["unreadable"] = (unreadable_share, share_stderr)
         super().__init__(config)
 
 

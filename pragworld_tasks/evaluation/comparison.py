@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.scoring import Percent, Printed, ScoreReport
+from pragworld_tasks.evaluation.scoring import NOT_APPLICABLE, Percent, Printed, ScoreReport
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
     Interval,
@@ -46,7 +46,11 @@ class Comparison(Printed):
 
     first: ScoreReport
     second: ScoreReport
-    names: tuple[str, str] = ("first", "second")
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the runs."""
+        return self.first.name or "first", self.second.name or "second"
 
     @cached_property
     def differences(self) -> dict[str, Difference]:
@@ -147,26 +151,22 @@ class Comparison(Printed):
         }
 
 
-def compare_scores(
-    first: ScoreReport, second: ScoreReport, names: tuple[str, str] = ("first", "second")
-) -> Comparison:
-    """Compare two runs, by their names, on the same documents: how much they differ, if by chance.
+def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
+    """Compare two runs on the same documents: how much they differ, and whether by chance.
 
     Raises:
         InputError: The runs are on different documents, or on other gold answers.
     """
     check_same_documents(first, second)
-    return Comparison(first, second, names)
+    return Comparison(first, second)
 
 
-def runs_table(
-    reports: Mapping[str, ScoreReport], against: tuple[str, ScoreReport] | None = None
-) -> str:
+def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None = None) -> str:
     """Return a Markdown table of several runs on the same documents, the best first.
 
     Args:
         reports: the runs' reports by name.
-        against: name and report of another run. Each run is then compared with it instead of with
+        against: the report of another run. Each run is then compared with it instead of with
             the next one in the table.
 
     Returns:
@@ -179,7 +179,7 @@ def runs_table(
         InputError: The runs are on different documents.
     """
     first = next(iter(reports.values()))
-    check_same_documents(*reports.values(), *([against[1]] if against else []))
+    check_same_documents(*reports.values(), *([against] if against else []))
     main = "robust_acc" if first.has_alterations else "acc"
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
@@ -195,19 +195,16 @@ def runs_table(
             share = report.metrics[column]
             row.append((column, format_percent(share.percent)))
             row.append((f"{LEVEL:.0%} interval", format_interval(share.interval)))
-        if main in report.shown_released:
-            percent = format_percent(report.released[main].percent)
-            row.append((f"{main}, released scoring", percent))
+        if report.shows_released:
+            by_released = report.released.get(main)
+            shown = format_percent(by_released.percent) if by_released else NOT_APPLICABLE
+            row.append((f"{main}, released scoring", shown))
         row.append(("unreadable", str(report.metrics["unreadable"].right)))
         if against:
-            points = report.metrics[main].percent - against[1].metrics[main].percent
-            row.append(
-                (
-                    f"minus {against[0]} ({format_percent(against[1].metrics[main].percent)})",
-                    format_points(points),
-                )
-            )
-            row.append(("p", f"{Comparison(report, against[1]).p:.3g}"))
+            percent = against.metrics[main].percent
+            points = format_points(report.metrics[main].percent - percent)
+            row.append((f"minus {against.name} ({format_percent(percent)})", points))
+            row.append(("p", f"{Comparison(report, against).p:.3g}"))
         else:
             p = f"{Comparison(report, reports[following]).p:.3g}" if following else ""
             row.append(("p, next row", p))

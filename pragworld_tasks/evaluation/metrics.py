@@ -19,6 +19,7 @@ _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 # The label of each metric, its meaning, and what documents need to have it.
 METRIC_TEXTS = read_package_toml(__package__, "metric_texts.toml")
+MANY_UNREADABLE = 0.05  # of the responses; with more, figures say little about the model
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,20 @@ def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
         for name, counted in tallies(arrays).items()
         if any(has[need] for need in needs(name)) or not needs(name)
     }
+
+
+def unreadable_warning(
+    unreadable: int, responses: int, reasons: Iterable[str] = ("cut off", "no answer")
+) -> str:
+    """Return what to do about unreadable responses, by the reasons; "" if they are few."""
+    if unreadable <= MANY_UNREADABLE * responses:
+        return ""
+    remedies = METRIC_TEXTS["unreadable"]["remedies"]
+    to_do = dict.fromkeys(remedy for reason in reasons for remedy in remedies[reason])
+    return (
+        f"{unreadable} of {responses} responses ({unreadable / responses:.1%}) have no readable "
+        f"answer and count as wrong: {'; '.join(to_do)}"
+    )
 
 
 def needs(metric: str) -> Sequence[str]:

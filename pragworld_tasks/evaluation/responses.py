@@ -17,9 +17,11 @@ from pragworld_tasks.data.documents import Answer, AskedTexts, Document, texts_d
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import (
+    UnreadableReason,
     likelier_answer,
     read_answer,
     read_answer_released,
+    unreadable_reason,
     yes_share,
 )
 from pragworld_tasks.files import Where, read_json_lines
@@ -37,6 +39,7 @@ class AnswerRecord(BaseModel):
         released: the answer as the released scoring reads it.
         response: the response as text; None for one that an API refused, or for likelihoods.
         yes: the probability of yes among yes and no, where the likelier label answered.
+        reason: why no answer can be read in the response.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -46,13 +49,18 @@ class AnswerRecord(BaseModel):
     released: Answer | None
     response: str | None = None
     yes: float | None = Field(default=None, ge=0, le=1)
+    reason: UnreadableReason | None = None
 
     @classmethod
-    def of_text(cls, row: int, response: str | None) -> Self:
-        """Read a response; None is one that an API refused to give."""
-        text = response or ""
-        ours, released = read_answer(text), read_answer_released(text)
-        return cls(row=row, answer=ours, released=released, response=response)
+    def of_text(cls, row: int, response: str | None, finish_reason: str | None = None) -> Self:
+        """Read a response, which ended for a reason; None is one that an API refused to give."""
+        return cls(
+            row=row,
+            answer=read_answer(response),
+            released=read_answer_released(response or ""),
+            response=response,
+            reason=unreadable_reason(response, finish_reason),
+        )
 
     @classmethod
     def of_likelihoods(cls, row: int, yes: float, no: float) -> Self:
@@ -82,7 +90,7 @@ class Predictions:
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:
         """Read the answers of responses; None is a response that an API refused to give."""
-        return cls([AnswerRecord.of_text(*numbered) for numbered in enumerate(responses)])
+        return cls([AnswerRecord.of_text(row, text) for row, text in enumerate(responses)])
 
     @property
     def ours(self) -> list[Answer | None]:
@@ -126,6 +134,7 @@ class _AnswerLine(BaseModel):
     response: str | None
     row: int | None = None
     prompt: str | None = None
+    finish_reason: str | None = None
 
 
 def read_predictions(path: str | Path, documents: Sequence[Document]) -> Predictions:
@@ -201,7 +210,7 @@ def _from_line(line: _AnswerLine, number: int) -> _Read:
         with contextlib.suppress(InputError):  # a prompt in other words
             asked = AskedTexts(*split_prompt(line.prompt))
     row = number if line.row is None else line.row
-    return _Read(AnswerRecord.of_text(row, line.response), asked)
+    return _Read(AnswerRecord.of_text(row, line.response, line.finish_reason), asked)
 
 
 def _from_sample(sample: LoggedSample, where: Where) -> _Read:

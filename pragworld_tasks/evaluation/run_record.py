@@ -116,7 +116,7 @@ class RunRecord(_Part):
 
     Attributes:
         intervals: how the intervals were computed.
-        metrics, breakdowns: as `ScoreReport` has them.
+        metrics, breakdowns, unreadable_reasons: as `ScoreReport` has them.
         released: the same, which files call `published`.
         answers: one for each document, in the order of the rows.
         against: how another run compares, as `Comparison.to_json` returns it.
@@ -131,6 +131,7 @@ class RunRecord(_Part):
     metrics: dict[str, Share]
     released: dict[str, Share] = Field(alias="published")
     breakdowns: dict[str, dict[str, dict[Answer, Share]]]
+    unreadable_reasons: dict[str, int] = {}
     answers: list[AnswerRecord]
     against: dict[str, Any] | None = None
 
@@ -168,6 +169,7 @@ def to_record(
         metrics=report.metrics,
         published=report.released,
         breakdowns=report.breakdowns,
+        unreadable_reasons=report.unreadable_reasons,
         answers=report.predictions.answers,
     )
 

@@ -81,8 +81,7 @@ class NamedRun:
 
     def score(self, documents: Sequence[Document]) -> ScoreReport:
         """Return the run's metrics, and warn if it was given to other gold answers."""
-        self.predictions.check_documents(documents, self.name)
-        report = score(documents, self.predictions)
+        report = score(documents, self.predictions, self.name)
         if report.responses_digest != report.documents_digest:
             logger.warning(
                 "%s: given to other documents than these: gold answers differ", self.name

@@ -87,11 +87,9 @@ def _score(options: argparse.Namespace) -> None:
         raise InputError(f"--against names {len(others)} runs ({names}); name one")
     documents = _scored_documents(split, options, [*runs, *others])
     reports = {run.name: run.score(documents) for run in runs}
-    against = [(run.name, run.score(documents)) for run in others]
+    against = [run.score(documents) for run in others]
     compared = {
-        name: compare_scores(report, other, (name, other_name))
-        for name, report in reports.items()
-        for other_name, other in against
+        name: compare_scores(report, other) for name, report in reports.items() for other in against
     }
     if options.json:
         records = {run.name: run.to_record(reports[run.name]).to_json() for run in runs}

@@ -6,7 +6,7 @@ Everything that people read here is in percent, as in the paper's tables; differ
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Annotated
@@ -23,7 +23,7 @@ from pragworld_tasks.data.documents import (
     has_alterations,
 )
 from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.metrics import (
     NO,
     YES,
@@ -31,6 +31,7 @@ from pragworld_tasks.evaluation.metrics import (
     needs,
     shown_tallies,
     to_arrays,
+    unreadable_warning,
 )
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.statistics import (
@@ -56,6 +57,7 @@ Percent = Annotated[
     BeforeValidator(lambda value: math.nan if value is None or value != value else value),
     PlainSerializer(null_if_nan, return_type=float | None, when_used="json"),
 ]
+NOT_APPLICABLE = "not applicable"
 _GOLD: dict[Answer, int] = {"yes": YES, "no": NO}
 
 
@@ -113,6 +115,7 @@ class ScoreReport(Printed):
 
     documents: Sequence[Document]
     predictions: Predictions
+    name: str = field(default="", compare=False)
 
     @property
     def split(self) -> Split:
@@ -155,13 +158,30 @@ class ScoreReport(Printed):
         return "robust_acc" in self.tallies
 
     @cached_property
+    def unreadable_reasons(self) -> dict[str, int]:
+        """How many responses are unreadable by reason, the most frequent first."""
+        answers = self.predictions.answers
+        reasons = (answer.reason or "not known" for answer in answers if answer.answer is None)
+        return dict(Counter(reasons).most_common())
+
+    @property
+    def warning(self) -> str:
+        """What to do about unreadable responses; "" if they are few."""
+        reasons = self.unreadable_reasons
+        return unreadable_warning(sum(reasons.values()), len(self.documents), reasons)
+
+    @cached_property
     def released(self) -> dict[str, Share]:
         """The metrics by the released code's grouping and its reading of responses.
 
-        Empty for the synthetic split: how the paper counts `cannot answer` is not in the released
-        code.
+        Empty where it reads less than half of the answers that we do, and so does not apply, and
+        for the synthetic split: how the paper counts `cannot answer` is not in the released code.
         """
-        if self.split == "synthetic":
+        ours, theirs = (
+            sum(answer is not None for answer in answers)
+            for answers in (self.predictions.ours, self.predictions.released)
+        )
+        if self.split == "synthetic" or theirs < ours / 2:
             return {}
         arrays = to_arrays(self.documents, self.predictions.released, released_grouping=True)
         shown = shown_tallies(arrays, self.split)
@@ -171,9 +191,9 @@ class ScoreReport(Printed):
         )
 
     @property
-    def shown_released(self) -> dict[str, Share]:
-        """What tables show of `released`: nothing for a split that the paper has no tables of."""
-        return self.released if is_released(self.split) else {}
+    def shows_released(self) -> bool:
+        """Whether tables show `released`, as those of the paper do."""
+        return is_released(self.split) and self.split != "synthetic"
 
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
@@ -204,16 +224,20 @@ class ScoreReport(Printed):
 
     def table(self) -> tuple[str, list[str], list[list[str]]]:
         """Return the metrics, and beside them the figures by the released scoring."""
-        return (
-            f"{self.split}: {format_size(len(self.documents), self.groups)}",
-            ["metric", "right", "%", f"{LEVEL:.0%} interval"]
-            + (["released scoring", "%"] if self.shown_released else []),
-            [
-                [name, *_cells(share), format_interval(share.interval)]
-                + (_cells(self.released.get(name)) if self.shown_released else [])
-                for name, share in self.metrics.items()
-            ],
-        )
+        title = f"{self.split}: {format_size(len(self.documents), self.groups)}"
+        if reasons := self.unreadable_reasons:
+            counts = (f"{count} {reason}" for reason, count in reasons.items())
+            title += f"; unreadable: {', '.join(counts)}"
+        headers = ["metric", "right", "%", f"{LEVEL:.0%} interval"]
+        rows = [
+            [name, *_cells(share), format_interval(share.interval)]
+            for name, share in self.metrics.items()
+        ]
+        if self.shows_released:
+            headers += ["released scoring", "%"]
+            for row in rows:
+                row += _cells(self.released.get(row[0])) if self.released else [NOT_APPLICABLE, "-"]
+        return title, headers, rows
 
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""
@@ -232,7 +256,9 @@ class ScoreReport(Printed):
 
 
 def score(
-    documents: Iterable[Document], responses: Predictions | Iterable[str | None]
+    documents: Iterable[Document],
+    responses: Predictions | Iterable[str | None],
+    name: str = "",
 ) -> ScoreReport:
     """Score what a model answered to the documents of a split.
 
@@ -240,9 +266,11 @@ def score(
         documents: the documents of one split, all of them or some whole groups.
         responses: a response to each document, in the same order (None where an API refused to
             answer), or what `read_predictions` read from a file.
+        name: what messages and comparisons call the run.
 
     Returns:
-        The metrics of section 5 of the paper with intervals, and breakdowns.
+        The metrics of section 5 of the paper with intervals, and breakdowns. If many responses are
+        unreadable, a warning says what to do.
 
     Raises:
         InputError: The documents are none or of several splits, one is there twice, a group has
@@ -262,8 +290,11 @@ def score(
     check_documents(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
-    responses.check_documents(documents)
-    return ScoreReport(documents, responses)
+    responses.check_documents(documents, name or "the run")
+    report = ScoreReport(documents, responses, name)
+    if report.warning:
+        logger.warning("%s", ": ".join(filter(None, (name, report.warning))))
+    return report
 
 
 def check_documents(documents: Sequence[Document]) -> None:

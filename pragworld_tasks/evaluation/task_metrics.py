@@ -24,7 +24,12 @@ from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Spl
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_arrays
+from pragworld_tasks.evaluation.metrics import (
+    shown_tallies,
+    tallies,
+    to_arrays,
+    unreadable_warning,
+)
 from pragworld_tasks.evaluation.statistics import Tally, robust_tally, tally
 
 RELEASED_SCORING = ("robust_acc", "original_acc", "altered_acc")  # by the released grouping, too
@@ -173,6 +178,13 @@ def share(items: Sequence[float | None]) -> float | NotAvailable:
     """Return the mean over the documents that the metric covers; N/A where there are none."""
     covered = [item for item in items if item is not None]
     return shown_value(math.fsum(covered) / len(covered) if covered else math.nan)
+
+
+def unreadable_share(items: Sequence[float]) -> float | NotAvailable:
+    """Return the share of unreadable responses, and warn of many."""
+    if warning := unreadable_warning(int(sum(items)), len(items)):
+        logger.warning("%s; `pragworld-tasks score` counts the reasons", warning)
+    return share(items)
 
 
 def share_stderr(items: Sequence[Clustered]) -> float | NotAvailable:

@@ -39,13 +39,13 @@ class BoardRun:
         return "robust_acc" if self.report.has_alterations else "acc"
 
     @property
-    def columns(self) -> dict[str, Share]:
+    def columns(self) -> dict[str, Share | None]:
         """The metrics, with the main one by the released scoring after it if tables show that."""
-        columns = {}
+        columns: dict[str, Share | None] = {}
         for metric in (name for name in METRIC_TEXTS if name in self.report.metrics):
             columns[metric] = self.report.metrics[metric]
-            if metric == self.main_metric and metric in self.report.shown_released:
-                columns[f"{metric}-released"] = self.report.released[metric]
+            if metric == self.main_metric and self.report.shows_released:
+                columns[f"{metric}-released"] = self.report.released.get(metric)
         return columns
 
 

@@ -60,6 +60,11 @@ def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Non
         *model_arguments, "--tasks", ",".join(prompts), "--apply_chat_template", "--log_samples"
     )
     assert evaluation.returncode == 0, evaluation.log
+    unreadable = [evaluation.metrics(task)["unreadable"] for task in [*prompts][:3]]
+    warned = re.findall(
+        r"(\d+) of 10 responses .* have no readable .* max_gen_toks", evaluation.log
+    )
+    assert sorted(map(int, warned)) == sorted(round(10 * part) for part in unreadable if part) != []
     document = documents_of("pragworld_manual", SAMPLES)[0]
     for task, prompt in prompts.items():
         assert_table_is_score(evaluation, task, SAMPLES)

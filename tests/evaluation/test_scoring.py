@@ -22,8 +22,10 @@ from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.item_analysis import analyze_items
+from pragworld_tasks.evaluation.metrics import unreadable_warning
 from pragworld_tasks.evaluation.published import published_answers
 from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.run_record import read_run_records
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 
@@ -81,6 +83,38 @@ def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
 
 
 # Reports ------------------------------------------------------------------------------------------
+
+
+def test_no_zero_comes_without_a_word(
+    sample_data: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Five answers of ten are read, and one by the released scoring."""
+    responses = ["yes", *["The answer is no."] * 4, "", "I can't help with that.", "Yes or no."]
+    cut = {"response": "Bob said", "finish_reason": "length"}
+    path = write_responses(tmp_path / "a.jsonl", [*responses, cut, "<think>Bob"])
+    counts = dict.fromkeys(["empty", "refusal", "both", "cut off", "unfinished reasoning"], 1)
+    main(["score", str(path), "--split", "manual", "--json", str(tmp_path / "a.json")])
+    shown = capsys.readouterr().out
+    head = ", ".join(f"1 {reason}" for reason in counts)
+    assert shown.startswith(f"manual: 10 documents, 3 groups; unreadable: {head}\n")
+    assert rows_of(shown)[3][4:] == ["not applicable", "-"]
+    (record,) = read_run_records(tmp_path / "a.json").values()
+    assert record.unreadable_reasons == counts
+    assert [answer.reason for answer in record.answers] == [*[None] * 5, *counts]
+    assert record.released == {}
+    assert "a.jsonl: 5 of 10 responses (50.0%) have no readable answer" in caplog.text
+    for remedy in ("max_gen_toks=4096", "--apply_chat_template", "compares likelihoods"):
+        assert remedy in caplog.text
+    main(["score", str(tmp_path / "a.json"), str(path)])
+    assert (
+        table(capsys.readouterr().out)["a.jsonl"]["robust_acc, released scoring"]
+        == "not applicable"
+    )
+    assert unreadable_warning(6, 100).startswith("6 of 100 responses (6.0%) have no readable")
+    assert unreadable_warning(5, 100) == ""
 
 
 def test_only_a_released_split_is_shown_by_the_released_scoring() -> None:
@@ -155,7 +189,7 @@ def test_comparison_of_two_runs(
     assert line.format("groups", 3, "0.25") in shown
     assert "\nright.jsonl minus yes.jsonl\n" in shown
     first, second = (find_runs([str(path)], "manual")[0].score(MANUAL) for path in (right, yes))
-    comparison = compare_scores(first, second, ("right.jsonl", "yes.jsonl"))
+    comparison = compare_scores(first, second)
     assert str(comparison) in shown
     rows = table(str(comparison))
     assert list(rows["acc"].values())[1:4] == ["100.00", "40.00", "+60.00"]

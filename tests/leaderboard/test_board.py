@@ -20,7 +20,7 @@ from places import SAMPLES
 from pragworld_interp import EXAMPLES, read_patching
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer
-from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
@@ -204,6 +204,22 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path) -> None:
         (policy,) = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
+
+
+def test_a_run_with_unreadable_responses_is_marked(tmp_path: Path) -> None:
+    documents = read_split("manual", SAMPLES / FILES["manual"].path)
+    mute = make_run("mute", documents, ["The answer is no."] * 7 + ["", "", "Yes or no"])
+    boards = make_boards([mute, make_run("clear", documents)])
+    write_site(render_site(boards), tmp_path / "site", overwrite=False)
+    page = _page(tmp_path / "site" / "index.html")
+    (tag,) = page.xpath("//th/span[@class='tag warn']")
+    assert tag.text == "30.00\N{NO-BREAK SPACE}% unreadable"
+    assert tag.getparent().getparent().getparent().get("data-run") == "mute"
+    assert "max_gen_toks" in tag.get("title")
+    cells = page.xpath("//td[@data-key='robust_acc-released']")
+    assert [cell.text_content().split()[:2] for cell in cells][1] == ["not", "applicable"]
+    (reasons,) = _page(tmp_path / "site" / "manual-run-mute.html").xpath("//p[@data-unreadable]")
+    assert reasons.text_content().startswith("Unreadable: 2 empty, 1 both. 3 of 10 responses")
 
 
 def test_a_long_response_is_cut_between_characters() -> None:

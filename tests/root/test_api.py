@@ -29,10 +29,12 @@ def test_the_command_prints_what_the_api_returns(
         write_lines(path, ({"response": text} for text in texts))
     first, second, out = *map(str, paths), str(tmp_path / "out.json")
     main(["score", "--split", "manual", first, "--against", second, "--json", out])
-    result, other = (pt.score(manual, texts) for texts in responses)
-    printed = f"{result.to_text()}\n{pt.compare(result, other).to_text()}\n"
-    assert capsys.readouterr().out == printed
-    assert json.loads(Path(out).read_text()) == to_record(result, ModelRecord(name="a")).to_json()
+    names = ("a.jsonl", "b.jsonl")
+    result, other = map(pt.score, (manual, manual), responses, names)
+    comparison = pt.compare(result, other)
+    assert capsys.readouterr().out == f"{result.to_text()}\n{comparison.to_text()}\n"
+    record = to_record(result, ModelRecord(name="a")).to_json()
+    assert json.loads(Path(out).read_text()) == {**record, "against": comparison.to_json()}
 
 
 def test_generated_documents_need_no_settings_object() -> None:
