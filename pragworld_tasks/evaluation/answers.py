@@ -13,6 +13,7 @@ to the word and by a few words behind it, so that reading takes time in proporti
 import enum
 import itertools
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -39,8 +40,9 @@ class _Kind(enum.IntEnum):
     NOUN = 1  # a `no` that may belong to the next word
     OTHER_WORD = 2  # yep, not at all, true
     SENTENCE = 3  # a sentence that begins with the word, or ends in it after a comma
-    STATED = 4  # behind a label, or a conclusion
-    FINAL = 5  # behind a label that says so
+    STATED = 4  # `the answer is`, or a conclusion
+    LABELLED = 5  # behind a label (`Answer:`), or alone in the last line
+    FINAL = 6  # behind a label that says so
 
 
 class _Claim(NamedTuple):
@@ -89,8 +91,9 @@ def read_answer(response: str | None) -> Answer | None:
     if not text.isascii():  # it may have zero-width marks
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = strip_reasoning(text).lower().replace("\u2019", "'")
-    text = _pattern("answer_tag").sub(" final answer: ", text)
-    text = _pattern("other_tag").sub(" ", _pattern("end_tag").sub("\n", text)).strip()
+    for name, replacement in _PHRASES["rewritten"]:
+        text = _pattern(name).sub(replacement, text)
+    text = _pattern("valued").sub(_likelier_option, text).strip()
     if letter := _pattern("letter").fullmatch(text):
         return "yes" if letter["letter"] == "y" else "no"
     if more := next(itertools.islice(_pattern("word").finditer(text), _MOST, None), None):
@@ -104,17 +107,35 @@ def read_answer(response: str | None) -> Answer | None:
             not opening
             or opening.is_taken_back
             or claim.line == opening.line
-            or claim.kind is _Kind.FINAL
+            or _overrules(claim, opening)
         ):
             claims.append(claim)
     stated = [claim for claim in claims if claim.kind >= _Kind.STATED]
     if opening and not opening.is_taken_back:
-        final = _agreed(claim for claim in claims if claim.kind is _Kind.FINAL)
         contradicted = any(claim.answer != opening.answer for claim in stated)
-        return final if contradicted else opening.answer
+        overruling = [claim for claim in claims if _overrules(claim, opening)]
+        return _agreed(overruling) if contradicted else opening.answer
     if opening and not stated:
-        return _agreed([opening, *claims])
+        return _agreed([opening._replace(kind=_Kind.SENTENCE), *claims])
     return _agreed(claims)
+
+
+def _overrules(claim: _Claim, opening: _Claim) -> bool:
+    """Return whether a claim further down counts more: it is final, or has the same label."""
+    return claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED
+
+
+def _likelier_option(match: re.Match[str]) -> str:
+    """Write two options with their values (`Yes: 12%, No: 88%`) as the answer of the greater."""
+    first, value, second, other = match.groups()
+    values = [float(_PHRASES["truths"].get(text, text)) for text in (value, other)]
+    if first == second:
+        return match[0]
+    return (
+        "yes or no"
+        if values[0] == values[1]
+        else f"final answer: {first if values[0] > values[1] else second}"
+    )
 
 
 def unreadable_reason(
@@ -162,17 +183,18 @@ def unreadable_reason(
 
 
 def _agreed(claims: Iterable[_Claim]) -> Answer | None:
-    """Return the answer of the strongest claims, or None where they differ or there are none."""
+    """Return the answer of the strongest claims: the last behind labels, or what others agree on."""
     claims = list(claims)
-    strongest = max((claim.kind for claim in claims), default=None)
-    answers = {claim.answer for claim in claims if claim.kind is strongest}
-    return answers.pop() if len(answers) == 1 else None
+    strongest = max((claim.kind for claim in claims), default=_Kind.NOUN)
+    answers = [claim.answer for claim in claims if claim.kind is strongest]
+    decided = len({*answers}) == 1 or (answers and strongest >= _Kind.LABELLED)
+    return answers[-1] if decided else None
 
 
 def _claims(text: str) -> Iterator[_Claim]:
     """Yield what a response claims, up to the next question that the model invents."""
     is_first = True  # whether no sentence before says anything
-    behind_label = False
+    behind_label = _Kind.SENTENCE  # what the line before makes of an answer
     claimed = False
     line = 0
     for found in _pattern("sentence").finditer(text):
@@ -184,13 +206,17 @@ def _claims(text: str) -> Iterator[_Claim]:
             for claim in _claims_of(text, found.span(), line, is_first, behind_label):
                 claimed = True
                 yield claim
-            behind_label = bool(_pattern("bare_label").fullmatch(bare))
-            is_first &= behind_label
+            is_label = bool(_pattern("bare_label").fullmatch(bare))
+            is_final = is_label and bool(_pattern("final_label").search(bare))
+            behind_label = (
+                _Kind.FINAL if is_final else _Kind.LABELLED if is_label else _Kind.SENTENCE
+            )
+            is_first &= is_label
         line += sentence.count("\n")
 
 
 def _claims_of(
-    text: str, span: tuple[int, int], line: int, is_first: bool, behind_label: bool
+    text: str, span: tuple[int, int], line: int, is_first: bool, behind_label: _Kind
 ) -> Iterator[_Claim]:
     """Yield the claims of the sentence at `span` of a response."""
     start, end = span
@@ -214,10 +240,10 @@ def _claims_of(
                 yield _Claim(answer, _Kind.NOUN, line)
             else:
                 taken_back = bool(_pattern("is_taken_back").match(behind))
-                yield _Claim(answer, _Kind.SENTENCE, line, True, taken_back)
+                yield _Claim(answer, kind or _Kind.SENTENCE, line, True, taken_back)
         elif _pattern("ends").match(behind):
-            kind = kind or (_Kind.STATED if behind_label else _Kind.SENTENCE)
-            yield _Claim(answer, kind, line)
+            alone = opens and text.endswith("\n\n", 0, start) and _pattern("closes").match(behind)
+            yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
         claimed = True
     if claimed or _pattern("word").search(text, start, end):
         return
@@ -225,7 +251,10 @@ def _claims_of(
         opens, kind = _before(text[start : word.start()])
         behind = text[word.end() : word.end() + _RIGHT]
         if (
-            ((opens and (is_first or behind_label)) or kind in (_Kind.STATED, _Kind.FINAL))
+            (
+                (opens and (is_first or behind_label is not _Kind.SENTENCE))
+                or kind in (_Kind.STATED, _Kind.FINAL)
+            )
             and _pattern("ends").match(behind)
             and not _pattern("is_preface").match(behind)
             and not _pattern("is_question").match(behind)
@@ -250,7 +279,9 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
             _pattern("is_reported").search(bare) and not _pattern("is_own").search(bare)
         ):
             return False, None
-        return opens, _Kind.FINAL if _pattern("final_label").search(bare) else _Kind.STATED
+        if _pattern("final_label").search(bare):
+            return opens, _Kind.FINAL
+        return opens, _Kind.LABELLED if _pattern("colon_label").fullmatch(bare) else _Kind.STATED
     if _pattern("conclusion").search(bare) or _pattern("behind_back").search(bare):
         return opens, _Kind.STATED
     if opens:
