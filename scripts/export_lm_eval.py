@@ -132,6 +132,7 @@ def _utilities() -> str:
         version=version("pragworld"),
         prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
         sampler=_definitions("harness.py", "ZeroShotOnly"),
+        contents=_definitions("chat.py", "content_text"),
         markers=_phrases("reasoning_markers.toml"),
         reasoning=_definitions("text.py", "pattern_compiler", "_marker", "strip_reasoning"),
         phrases=_phrases("evaluation/answer_phrases.toml"),

@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import pattern_compiler, strip_reasoning
@@ -87,7 +88,7 @@ def read_answer(response: str | None) -> Answer | None:
         >>> read_answer("It depends.") is None
         True
     """
-    text = unicodedata.normalize("NFKC", response or "")
+    text = unicodedata.normalize("NFKC", content_text(response))
     if not text.isascii():  # it may have zero-width marks
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = strip_reasoning(text).lower().replace("\u2019", "'")
@@ -127,15 +128,11 @@ def _overrules(claim: _Claim, opening: _Claim) -> bool:
 
 def _likelier_option(match: re.Match[str]) -> str:
     """Write two options with their values (`Yes: 12%, No: 88%`) as the answer of the greater."""
-    first, value, second, other = match.groups()
-    values = [float(_PHRASES["truths"].get(text, text)) for text in (value, other)]
-    if first == second:
-        return match[0]
-    return (
-        "yes or no"
-        if values[0] == values[1]
-        else f"final answer: {first if values[0] > values[1] else second}"
-    )
+    one, value, other, other_value = match.groups()
+    first, second = (float(_PHRASES["truths"].get(text, text)) for text in (value, other_value))
+    if one == other or first == second:
+        return "yes or no"
+    return f"final answer: {one if first > second else other}"
 
 
 def unreadable_reason(
@@ -183,7 +180,7 @@ def unreadable_reason(
 
 
 def _agreed(claims: Iterable[_Claim]) -> Answer | None:
-    """Return the answer of the strongest claims: the last behind labels, or what others agree on."""
+    """Return the answer of the strongest claims: the last label's, or what others agree on."""
     claims = list(claims)
     strongest = max((claim.kind for claim in claims), default=_Kind.NOUN)
     answers = [claim.answer for claim in claims if claim.kind is strongest]
