@@ -7,6 +7,7 @@ variables of its `simple_evaluate` and `evaluate`, which call the task.
 import difflib
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.errors import InputError, logger
@@ -28,7 +29,7 @@ def check_run(requests: Sequence["Instance"]) -> None:
 
     Raises:
         InputError: No task reads a key of `--metadata`, the cache of responses holds another
-            model's, or lm-eval would cut a prompt.
+            model's, the results cannot be written, or lm-eval would cut a prompt.
     """
     run = _evaluator_variables()
     if "task_manager" in run:
@@ -36,6 +37,7 @@ def check_run(requests: Sequence["Instance"]) -> None:
         metadata = run["task_manager"].metadata or {}
         _check_settings([key for key in metadata if key not in arguments], run["eval_tasks"])
         _check_cache(run["lm"], arguments)
+        _check_output(run["evaluation_tracker"])
     if "lm" in run:
         _check_lengths(run["lm"], requests)
 
@@ -78,6 +80,21 @@ def _check_cache(lm: Any, arguments: Mapping[str, Any]) -> None:
 
 def _described(model: Mapping[str, Any]) -> str:
     return ", ".join(str(value) for value in model.values() if value)
+
+
+def _check_output(tracker: Any) -> None:
+    """Refuse a folder of results that cannot be made, which lm-eval would find out at the end."""
+    if not (tracker and tracker.output_path):
+        return
+    path = Path(tracker.output_path)
+    folder = path / tracker.general_config_tracker.model_name_sanitized
+    try:
+        (path.parent if path.suffix == ".json" else folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--output_path {path}: {error.strerror}; lm-eval writes to a folder named after the "
+            "model, or beside a path that ends with .json: pass one that it can write"
+        ) from error
 
 
 def _check_lengths(lm: Any, requests: Sequence["Instance"]) -> None:

@@ -165,7 +165,8 @@ def _published_run(model: str, split: Split) -> NamedRun:
 
 def _recorded_runs(path: Path) -> list[NamedRun]:
     """Return the runs in a file that `score --json` wrote."""
-    if path.name.startswith("results_"):
+    names_results = not path.exists() and any(path.parent.glob(f"{path.stem}_????-??-??T*.json"))
+    if names_results or task_and_date(path)[1]:
         raise InputError(
             f"{path}: lm-eval's results, which hold no answers; pass their folder, or the "
             "samples_*.jsonl beside them"
@@ -220,14 +221,14 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
             f"{path}: samples of a task that does not answer each question once (it has several "
             "wordings, or measures perplexity); pass those of another task"
         )
-    if part := part_of_run(path):
+    results, task = results_beside(path), task_and_date(path)[0]
+    if part := part_of_run(results, task):
         raise InputError(f"{path}: {part}; pass a whole run")
     predictions = read_responses(path)
     split = predictions.logged[0].split if predictions.logged else None
     model = ModelRecord(name=path.stem)
     run = NamedRun(name or path.name, "responses", split, predictions, model, [path])
-    results, task = _results_beside(path), task_and_date(path)[0]
-    if results is None or split is None:
+    if not results or split is None:
         return run
     generator = None
     if split.startswith(GENERATED):
@@ -258,35 +259,32 @@ def task_and_date(samples: Path) -> tuple[str, str | None]:
     return (named["task"], named["date"]) if named else (samples.stem, None)
 
 
-def _results_beside(samples: Path) -> dict[str, Any] | None:
-    """Return lm-eval's results of the run that samples are of; None where they are not there.
+def results_beside(samples: Path) -> dict[str, Any]:
+    """Return lm-eval's results of the run that samples are of; none where they are not there.
+
+    They are named `results_` with the date, or as `--output_path` was if it names a JSON file.
 
     Raises:
         InputError: The file beside the samples is not one of lm-eval's results.
     """
     _, date = task_and_date(samples)
-    path = samples.with_name(f"results_{date}.json")
-    if not (date and path.is_file()):
-        return None
-    results = read_json(path)
+    path = next(samples.parent.glob(f"*_{date}.json"), None)
+    if not path:
+        return {}
+    results: dict[str, Any] = read_json(path)
     if not isinstance(results, dict) or not isinstance(results.get("config"), dict):
         raise InputError(f"{path}: not a results file of lm-eval; pass the folder that it wrote")
     return results
 
 
-def part_of_run(samples: Path, documents: int | None = None) -> str:
-    """Return what makes samples a part of a run; "" if the results beside them name nothing.
+def part_of_run(results: Mapping[str, Any], task: str, documents: int | None = None) -> str:
+    """Return what makes the samples of a task a part of a run; "" if its results name nothing.
 
-    Args:
-        samples: the file that lm-eval wrote.
-        documents: how many documents the samples in it are of; None if they were not counted.
+    `documents` is how many documents the samples are of; None if they were not counted.
     """
-    results = _results_beside(samples)
-    if results is None:
-        return ""
-    counts = results.get("n-samples", {}).get(task_and_date(samples)[0], {})
+    counts = results.get("n-samples", {}).get(task, {})
     whole, evaluated = counts.get("original"), counts.get("effective")
-    limit = results["config"].get("limit")
+    limit = results.get("config", {}).get("limit")
     if limit and (whole is None or evaluated != whole):
         return f"run with --limit {limit:g}"
     if evaluated != whole:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from tqdm.contrib.concurrent import process_map
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.runs import part_of_run
+from pragworld_tasks.evaluation.runs import part_of_run, results_beside, task_and_date
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest
@@ -134,8 +134,9 @@ def _read(path: Path, signed: bool) -> ModelSamples:
         responses = tuple(response or "" for response in sample.resps[0])
         found[key] = read_prompt(document, responses, signs), responses
     assert first  # files have a line at least
-    if part := part_of_run(path, len(found)):
+    results = results_beside(path)
+    if part := part_of_run(results, task_and_date(path)[0], len(found)):
         raise InputError(f"{path}: {part}; pass a whole run")
-    model = path.resolve().parent.name.replace("__", "/")
+    model = results.get("model_name") or path.resolve().parent.name.replace("__", "/")
     prompts, texts = zip(*(found[key] for key in sorted(found)), strict=True)
     return ModelSamples(path, model, first.question, first.unit, prompts, texts)

@@ -77,6 +77,7 @@ FILES_HERE: dict[str, str] = {
         [{**one, "doc": {**one["doc"], "split": "own"}} for one in samples()[:4]]
     ),
     "worded.jsonl": to_lines(samples(wording=1)),
+    "there_2026-01-02T00-00-00.1.json": "{}",
     "old.json": json.dumps({"schema_version": 1}),
     "here.json": "mine",
 }
@@ -94,6 +95,7 @@ FILES_HERE: dict[str, str] = {
         ("empty", "empty: no samples_.* of a pragworld task; run lm_eval with --log_samples"),
         ("part", "run with --limit 5; pass a whole run"),
         ("part/results_2026-01-02T00-00-00.1.json", "lm-eval's results, which hold no answers"),
+        ("there.json", "there.json: lm-eval's results, which hold no answers; pass their folder"),
         ("cut.jsonl", "not all documents are there, or it holds two runs; pass a whole run"),
         ("worded.jsonl", "a task that does not answer each question once"),
         ("old.json", "not a run record: schema_version: Input should be 2"),

@@ -54,6 +54,12 @@ def last_line(evaluation: Evaluation) -> str:
             {},
             "would cut it to 0;",
         ),
+        (
+            f"--model_args pretrained={'long/' * 60}model",
+            "pragworld_generated",
+            {"groups": 1},
+            "--output_path .*: File name too long; lm-eval writes to a folder named after the model",
+        ),
         (f"{SERVED},max_length=200", "pragworld_generated_mc", {}, "would cut it to 199; pass a"),
         (
             f"{TINY} --gen_kwargs max_gen_toks=2000",

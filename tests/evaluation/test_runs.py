@@ -15,7 +15,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
-from pragworld_tasks.evaluation.runs import find_runs, part_of_run
+from pragworld_tasks.evaluation.runs import find_runs, part_of_run, results_beside
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import data_set_rows
 
@@ -106,10 +106,11 @@ def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:
 def test_a_limit_that_leaves_nothing_out_makes_no_part(
     tmp_path: Path, evaluated: int, part: str
 ) -> None:
+    """The results stand beside the samples, under another name after `--output_path x.json`."""
     counts = {"x": {"original": 50, "effective": evaluated}}
     results = {"config": {"limit": 60.0}, "n-samples": counts}
-    (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
-    assert part_of_run(tmp_path / f"samples_x_{DATE}.jsonl") == part
+    (tmp_path / f"x_{DATE}.json").write_text(json.dumps(results))
+    assert part_of_run(results_beside(tmp_path / f"samples_x_{DATE}.jsonl"), "x") == part
 
 
 def test_runs_with_a_limit_are_left_out_of_a_folder(

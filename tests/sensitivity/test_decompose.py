@@ -56,6 +56,16 @@ def write_samples(
     return write_lines(folder / name, lines)
 
 
+def test_a_model_has_its_name_in_the_results_as_its_folder_has_other_letters(
+    tmp_path: Path,
+) -> None:
+    path = write_samples(tmp_path / "org__m__free", "travel_commute")
+    assert read_samples([path])[0].model == "org/m/free"
+    results = {"config": {}, "model_name": "org/m:free"}
+    (path.parent / "results_2026-11-21T01-02-03.4.json").write_text(json.dumps(results))
+    assert read_samples([path])[0].model == "org/m:free"
+
+
 def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
     """Change every line of a samples file."""
     lines = read_lines(path)
