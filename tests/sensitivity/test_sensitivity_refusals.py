@@ -112,10 +112,6 @@ def test_replies_that_nothing_can_be_made_of(
     ("spoil", "line"),
     [
         (lambda rows: rows[1]["doc"].pop("question"), "row 1 (line 2): not a sample of a world_mo"),
-        (
-            lambda rows: rows[1].update(resps="text"),
-            "row 1 (line 2): not a sample of a world_model",
-        ),
         (lambda rows: rows.append(rows[1]), "row 18 (line 19): an earlier row is of another quest"),
         (
             lambda rows: rows[1]["doc"].update(question="travel_miami"),

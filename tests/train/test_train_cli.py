@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from command_runs import refused, run_in_two_processes, run_program
+from command_runs import refused, run_in_two_processes
 from lm_eval_runs import LmEval
 from peft import PeftModel
 from places import ROOT
@@ -110,10 +110,6 @@ REFUSED = [
     ("--config list.yaml", "^settings: Config file list.yaml must contain a YAML mapping"),
     ("--config typo.yaml", "^no setting --ula_wait; `pragworld-train --help-all` lists all of "),
     ("--ula_wait 1", "^no setting --ula_wait; `pragworld-train --help-all` lists all of them$"),
-    ("MODEL --ula_weight 2", "^ula_weight 2.0: must be between 0 and 1$"),
-    ("MODEL --useful_layers 5", "^useful layer 5: the model has layers 0 to 4 only$"),
-    ("MODEL --layers none.json", r"^none\.json: No such file or directory"),
-    ("MODEL --held_out_alteration Swap", "^alteration 'Swap' does not exist; choose from Neg"),
     ("MODEL --chat-template", "^model .*: no chat template; leave out --chat-template$"),
     ("MODEL --dataset_name manual --dataset_train_split test", "^--dataset_train_split: has no "),
     ("MODEL --documents own.jsonl --dataset_name manual", "^--dataset_name: has no effect on --d"),
@@ -278,14 +274,6 @@ def test_the_adapter_is_evaluated_as_by_the_lm_eval_command(trained: Path, lm_ev
     for name in ("acc", "robust_acc", "yes_acc"):
         rows = re.findall(rf"^\| {name} +\| +\S+ \| +(\S+) \|", card, re.MULTILINE)
         assert rows == [f"{100 * found[name]:.2f}"]
-
-
-def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -> None:
-    process = run_program(
-        *("pragworld-interp", "ablate", "--model", MODEL, "--adapter", trained),
-        *("--split", "generated", "--metadata", '{"groups": 3}', "--out", tmp_path / "layers.json"),
-    )
-    assert process.returncode == 0, process.stderr
 
 
 def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:

@@ -54,12 +54,6 @@ def weightless(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Path) -> None:
-    """The tests below rely on it: refusals that came after loading would be another error."""
-    with refused("no file named model"):
-        make_trainer(str(weightless), settings(tmp_path, **BOTH), ROWS)
-
-
 # Settings -----------------------------------------------------------------------------------------
 
 _CLASSES = "must be two or more, all different$"
