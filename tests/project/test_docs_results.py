@@ -129,7 +129,7 @@ def test_what_the_page_says_of_the_table(
         f"[readers of the labels](labels.md) reach {readers.robust_acc:.0f} %",
         f"but the first, by up to {max(losses):.1f} points",
         f"by {min(gains):.1f} to {max(gains):.1f} points",
-        f"includes all {best.metrics['robust_acc'].right} groups that Llama-3.3-70B answers correctly",
+        f"right on all {best.metrics['robust_acc'].right} groups that Llama-3.3-70B answers correctly",
     )
     test = compare_scores(best, readers).on_groups
     assert test
@@ -341,8 +341,8 @@ def test_how_many_models_answer_as_labelled(answers: Answers, items: list[Item])
     says(
         LABELS,
         f"All 14 models answer {(right == 14).sum()} of the 500 questions as labelled, and all 14 "
-        f"miss {(right == 0).sum()}. The ten best all answer {(of_ten == 10).sum()} and all miss "
-        f"{(of_ten == 0).sum()}, so {np.isin(of_ten, (0, 10)).sum()} questions say nothing",
+        f"miss {(right == 0).sum()}. The ten best models all answer {(of_ten == 10).sum()} as labelled "
+        f"and all miss {(of_ten == 0).sum()}, so {np.isin(of_ten, (0, 10)).sum()} questions say",
     )
     nobody = [item for item in items if item.right == 0]
     assert [item.document.row for item in nobody if not item.is_disputed] == [231]
@@ -367,12 +367,12 @@ def test_sure_and_know(answers: Answers, items: list[Item]) -> None:
     sure = asks["*sure*"] & answers.yes
     never = (~answers.correct[TEN][:, sure].any(axis=1)).sum()
     assert never == 5
-    says(LABELS, "Five of them never answered as labelled when gold is yes")
+    says(LABELS, "Five of them never answer as labelled when gold is yes")
     undisputed = sure & ~answers.disputed
     says(
         LABELS,
-        f"Without them, {undisputed.sum()} questions with gold yes remain, and the share is "
-        f"{answers.accuracy(undisputed)} %",
+        f"Without them, {undisputed.sum()} questions with gold yes remain, and "
+        f"{answers.accuracy(undisputed)} % of the answers are as labelled",
     )
     groups = sorted(set(answers.group[sure]))
     robust = sum(
