@@ -90,8 +90,8 @@ def _task_files(dataset: str) -> dict[str, str]:
 
 
 def _task_file(text: str, dataset: str) -> str:
-    """Return a task's file with the metrics that our class of tasks has from the split."""
-    text = text.replace("class: !function pragworld_tasks.harness.PragWorldTask\n", "")
+    """Return a task's file without our class of tasks, but with its metrics of the split."""
+    text = re.sub(r"class: !function pragworld_tasks\.harness\.\w+\n", "", text)
     text = text.replace("!function pragworld_tasks.harness.", "!function utils.")
     if split := re.search(r"dataset_kwargs: \{pragworld_split: (\w+)\}", text):
         text = text.replace(split[0], f"dataset_name: {split[1]}") + _metric_list(
@@ -135,6 +135,7 @@ def _utilities() -> str:
         contents=_definitions("chat.py", "content_text"),
         markers=_phrases("reasoning_markers.toml"),
         reasoning=_definitions("text.py", "pattern_compiler", "_marker", "strip_reasoning"),
+        content=_definitions("chat.py", "content_text"),
         phrases=_phrases("evaluation/answer_phrases.toml"),
         answers=_definitions("evaluation/answers.py", without="_PHRASES"),
         tallies=_definitions("evaluation/statistics.py", *tallies),
