@@ -88,10 +88,7 @@ def read_answer(response: str | None) -> Answer | None:
         >>> read_answer("It depends.") is None
         True
     """
-    text = unicodedata.normalize("NFKC", content_text(response))
-    if not text.isascii():  # it may have zero-width marks
-        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
-    text = strip_reasoning(text).lower().replace("\u2019", "'")
+    text = strip_reasoning(_normalized(response)).lower()
     for name, replacement in _PHRASES["rewritten"]:
         text = _pattern(name).sub(replacement, text)
     text = _pattern("valued").sub(_likelier_option, text).strip()
@@ -119,6 +116,14 @@ def read_answer(response: str | None) -> Answer | None:
     if opening and not stated:
         return _agreed([opening._replace(kind=_Kind.SENTENCE), *claims])
     return _agreed(claims)
+
+
+def _normalized(response: str | None) -> str:
+    """Return a response, or the text of its parts, in plain characters without invisible marks."""
+    text = unicodedata.normalize("NFKC", content_text(response)).replace("\u2019", "'")
+    if text.isascii():
+        return text
+    return "".join(character for character in text if unicodedata.category(character) != "Cf")
 
 
 def _overrules(claim: _Claim, opening: _Claim) -> bool:
@@ -161,22 +166,17 @@ def unreadable_reason(
     """
     if read_answer(response):
         return None
-    if not strip_reasoning(f"{response or ''}\n{'.' * 99}").endswith(
-        "."
-    ):  # the block takes the rest
+    text = _normalized(response)
+    if not strip_reasoning(f"{text}\n{'.' * 99}").endswith("."):  # the last block takes all
         return "unfinished reasoning"
-    text = strip_reasoning(response or "").lower().replace("\u2019", "'").strip()
-    reason = (finish_reason or "").lower()
-    if reason in ("content_filter", "refusal", "safety") or _pattern("refusal").search(text):
+    text = strip_reasoning(text).strip()
+    ended = f"{finish_reason or ''}\n{text}".lower()
+    if _pattern("refusal").search(ended):
         return "refusal"
-    if reason in ("length", "max_tokens") or (
-        not reason and _pattern("cut_off").search(text[-_LEFT:])
-    ):
+    if _pattern("cut_off").search(ended):
         return "cut off"
-    if not text:
-        return "empty"
-    both = {found["word"] for found in _pattern("word").finditer(text)} == _ANSWERS.keys()
-    return "both" if both else "no answer"
+    words = {found["word"] for found in _pattern("word").finditer(ended)}
+    return "both" if words == _ANSWERS.keys() else "no answer" if text else "empty"
 
 
 def _agreed(claims: Iterable[_Claim]) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 from json_lines import read_lines
 
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.evaluation.answers import (
+    likelier_answer,
+    read_answer,
+    read_answer_released,
+    unreadable_reason,
+)
 
 
 def judged(name: str) -> list[tuple[str, str | None]]:
@@ -25,7 +31,12 @@ def test_answers_that_each_show_a_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("yes_no_development.jsonl", 0.99), ("yes_no_kept_aside.jsonl", 0.97)]
+    ("name", "least"),
+    [
+        ("yes_no_development.jsonl", 0.99),
+        ("yes_no_kept_aside.jsonl", 0.97),
+        ("yes_no_forms.jsonl", 0.98),
+    ],
 )
 def test_judged_responses(name: str, least: float) -> None:
     """At least 97 % as a person judged, and none read as its opposite."""
@@ -65,9 +76,7 @@ def test_a_wrapped_answer_is_read_as_itself(answer: str, case: Case, wrapped: st
     assert read_answer(wrapped.format(case(answer))) == answer
 
 
-words = st.sampled_from(
-    ["yes", "no", "(no)", "or", "and", "/", "Answer:", "label: yes", "\n", "**"]
-)
+words = st.sampled_from(["yes", "no", "(no)", "or", "and", "/", "\n", "**"])
 
 
 @given(answers, cases, st.sampled_from(WRAPPED), st.text() | st.lists(words).map(" ".join))
@@ -76,7 +85,7 @@ def test_an_explanation_never_changes_the_answer(
 ) -> None:
     # A reasoning block that ends further down is reasoning, not explanation.
     explanation = explanation.replace("</", "")
-    assert read_answer(f"{wrapped.format(case(answer))}\n{explanation}") == answer
+    assert read_answer(f"{wrapped.format(case(answer))}\nbecause {explanation}") == answer
 
 
 separators = st.sampled_from([" ", ", ", ". ", "; ", ": ", "! ", " - ", " (", "\n"])
@@ -108,11 +117,39 @@ def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
     "piece",
     [
         *("<think></think>", "yes, ", "so yes. ", "yes.", "no, wait, ", "the answer to ", "if "),
-        "(",
+        *(
+            "(",
+            "<|channel|>",
+            "<foo>x</bar>",
+            "a) yes b) no ",
+            "| x | answer |\n---\n",
+            "answer: no\n",
+        ),
     ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
     read_answer(piece * 50_000)  # would take many minutes if it were quadratic
+
+
+@pytest.mark.parametrize(
+    ("response", "finish_reason", "reason"),
+    [
+        (None, None, "empty"),
+        ("<think>Yes?</think>\n", None, "empty"),
+        ("<seed:think>The answer is no. But", None, "unfinished reasoning"),
+        ("thought\nThe answer is no. But", "length", "unfinished reasoning"),
+        ("", "length", "cut off"),
+        ("Bob went to the kitchen and then to the den, where he", None, "cut off"),
+        ("I'm sorry, but I can't help with that.", "stop", "refusal"),
+        ("", "content_filter", "refusal"),
+        ("[ ] Yes [ ] No", "stop", "both"),
+        ("It depends.", "stop", "no answer"),
+        ("No.", "length", None),
+        ([{"type": "thinking", "thinking": "No?"}, {"type": "text", "text": "Yes"}], None, None),
+    ],
+)
+def test_why_none_is_read(response: Any, finish_reason: str | None, reason: str | None) -> None:
+    assert unreadable_reason(response, finish_reason) == reason
 
 
 @pytest.mark.parametrize(
