@@ -55,8 +55,8 @@ BUDGETS = {
 # The rooms of `pragworld_tasks` but layers, dialogues and text_alterations, all together.
 NINE_ROOMS = 12_600
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
-TASK_TEST_LINES, OTHER_TEST_LINES = 12_000, 7_000
-TEST_LINES = 22_300  # goal: 20,000
+TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
+TEST_LINES = 21_000  # goal: 20,000
 DOCS_WORDS, DOCS_PAGES = 18_000, 16
 
 
