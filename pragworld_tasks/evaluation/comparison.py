@@ -15,8 +15,8 @@ from pragworld_tasks.evaluation.statistics import (
     McNemar,
     SignFlip,
     bootstrap_differences,
-    drawn_interval,
     mcnemar,
+    percentile_interval,
     sign_flip_test,
 )
 from pragworld_tasks.text import (
@@ -62,7 +62,7 @@ class Comparison(Printed):
         first, second = self.first.tallies, self.second.tallies
         differences = {}
         for name, drawn in bootstrap_differences(first, second).items():
-            low, high = drawn_interval(drawn, first[name].groups, lowest=-1)
+            low, high = percentile_interval(drawn, LEVEL, first[name].groups, lowest=-1)
             points = 100 * (first[name].share - second[name].share)
             differences[name] = Difference(points, Interval(100 * low, 100 * high))
         return differences

@@ -19,6 +19,7 @@ _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 # The label of each metric, its meaning, and what documents need to have it.
 METRIC_TEXTS = read_package_toml(__package__, "metric_texts.toml")
+OF_READINGS = {name for name in METRIC_TEXTS if "readings" in METRIC_TEXTS[name]["needs"]}
 MANY_UNREADABLE = 0.05  # of the responses; with more, figures say little about the model
 
 
@@ -127,6 +128,7 @@ def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
 def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has; documents of a user's own, those that they allow."""
     has = {
+        "answers": True,
         "variants": has_alterations(split),
         "readings": split == "manual",
         "bases": split.startswith(GENERATED),
@@ -137,7 +139,7 @@ def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     return {
         name: counted
         for name, counted in tallies(arrays).items()
-        if any(has[need] for need in needs(name)) or not needs(name)
+        if any(has[need] for need in METRIC_TEXTS[name]["needs"])
     }
 
 
@@ -153,12 +155,6 @@ def unreadable_warning(
         f"{unreadable} of {responses} responses ({unreadable / responses:.1%}) have no readable "
         f"answer and count as wrong: {'; '.join(to_do)}"
     )
-
-
-def needs(metric: str) -> Sequence[str]:
-    """Return what documents must have for a metric, any of these; all have it if there are none."""
-    names: Sequence[str] = METRIC_TEXTS[metric].get("needs", ())
-    return names
 
 
 def _integers(values: Iterable[int]) -> Ints:

@@ -159,17 +159,9 @@ def bootstrap_intervals(
     right, total = _stack(tallies)
     shares = _resampled_shares(right[None], total, resamples, seed)[0]
     return {
-        name: drawn_interval(drawn, counted.groups, level=level)
+        name: percentile_interval(drawn, level, counted.groups)
         for (name, counted), drawn in zip(tallies.items(), shares.T, strict=True)
     }
-
-
-def drawn_interval(
-    drawn: ArrayLike, groups: int, lowest: float = 0.0, level: float = LEVEL
-) -> Interval:
-    """Return the percentile interval of draws of groups, or the exact one where all are equal."""
-    low, high = percentile_interval(drawn, level)
-    return exact_interval(low, groups, lowest, level) if low == high else Interval(low, high)
 
 
 def exact_interval(
@@ -189,13 +181,20 @@ def exact_interval(
     return Interval(share - rare * (share - lowest), share + rare * (1 - share))
 
 
-def percentile_interval(drawn: ArrayLike, level: float = LEVEL) -> Interval:
-    """Return the middle `level` of the draws that are not NaN; NaN if all are."""
+def percentile_interval(
+    drawn: ArrayLike, level: float = LEVEL, groups: int = 0, lowest: float = 0.0
+) -> Interval:
+    """Return the middle `level` of the draws that are not NaN; NaN if all are.
+
+    Where the number of groups is given and no draw differs, it is the exact interval.
+    """
     draws = np.asarray(drawn, dtype=np.float64)
     defined = draws[~np.isnan(draws)]
     tail = (1 - level) / 2
-    ends = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
-    return Interval(float(ends[0]), float(ends[1]))
+    low, high = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
+    if groups and low == high:
+        return exact_interval(float(low), groups, lowest, level)
+    return Interval(float(low), float(high))
 
 
 def bootstrap_differences(

@@ -29,7 +29,7 @@ from pragworld_tasks.leaderboard.submission import check_repeatable
 from pragworld_tasks.link import task_folder, task_names
 
 _MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
-# Ends of intervals, as NumPy's random numbers depend on its version; and what older records lack.
+# Random ends of intervals, which depend on NumPy, and what older records lack.
 _NOT_COMPARED = ("low", "high", "reason", "unreadable_reasons")
 
 

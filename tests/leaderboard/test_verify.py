@@ -152,6 +152,15 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
     assert "robust_acc" in verdict(submission)
     (run,) = load_runs([str(submission)])
     assert run.report.metrics["acc"].low != 0.5
+    assert run.report.unreadable_reasons == {"empty": 1}
+
+    def as_older_versions_wrote_it(content: Any) -> None:
+        del content["unreadable_reasons"], content["against"]
+        for answer in content["answers"]:
+            del answer["reason"]
+
+    edit(submission, "record", as_older_versions_wrote_it)
+    assert "robust_acc" in verdict(submission)
 
 
 @pytest.mark.parametrize(
