@@ -68,13 +68,15 @@ def read_answer(response: str | None) -> Answer | None:
 
     - Reasoning is stripped first (`strip_reasoning`); unfinished reasoning leaves no answer.
     - An answer that opens the response decides, whatever explanation follows, unless the model
-      takes it back at once (`Yes... wait, no.`).
+      takes it back at once (`Yes... wait, no.`), or gives another one under the same label.
     - Otherwise the answers further down count if they agree: behind a label (`Final answer: no`),
       at the start of a sentence (`Let me see. No, …`) or at its end (`…, so yes.`). A final answer
-      overrules others. All overrule a `no` that may belong to the next word (`No apples are left,
-      so the answer is yes`).
+      overrules others, and the last one under a label those before. All overrule a `no` that may
+      belong to the next word (`No apples are left, so the answer is yes`).
+    - Where both options are listed, the marked one is the answer (`[ ] Yes [x] No`, `Yes: 12%,
+      No: 88%`, `A) Yes B) No. Answer: B`). Calls of tools and JSON answer with their value.
     - Words such as `Yep`, `Not at all` or `True` answer where they open the response or follow a
-      label, and no yes or no follows.
+      label, and no yes or no follows; `Ja` or `はい` where they open it.
     - Repeated choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions
       (`Yes, but no`) and what is said to be wrong (`"Yes" is incorrect`) are not answers.
 
@@ -92,30 +94,24 @@ def read_answer(response: str | None) -> Answer | None:
     for name, replacement in _PHRASES["rewritten"]:
         text = _pattern(name).sub(replacement, text)
     text = _pattern("valued").sub(_likelier_option, text).strip()
-    if letter := _pattern("letter").fullmatch(text):
-        return "yes" if letter["letter"] == "y" else "no"
     if more := next(itertools.islice(_pattern("word").finditer(text), _MOST, None), None):
         text = text[: more.start()]
-    opening: _Claim | None = None
-    claims: list[_Claim] = []
-    for claim in _claims(text):
-        if claim.opens:
-            opening = claim
-        elif (
-            not opening
-            or opening.is_taken_back
-            or claim.line == opening.line
-            or _overrules(claim, opening)
-        ):
-            claims.append(claim)
-    stated = [claim for claim in claims if claim.kind >= _Kind.STATED]
-    if opening and not opening.is_taken_back:
-        contradicted = any(claim.answer != opening.answer for claim in stated)
-        overruling = [claim for claim in claims if _overrules(claim, opening)]
-        return _agreed(overruling) if contradicted else opening.answer
-    if opening and not stated:
-        return _agreed([opening._replace(kind=_Kind.SENTENCE), *claims])
-    return _agreed(claims)
+    claims = [*_claims(text)]
+    opening = next((claim for claim in claims if claim.opens), None)
+    others = [claim for claim in claims if claim is not opening]
+    stated = [claim for claim in others if claim.kind >= _Kind.STATED]
+    if not opening or (opening.is_taken_back and stated):
+        return _agreed(others)
+    if opening.is_taken_back:
+        return _agreed([opening._replace(kind=_Kind.SENTENCE), *others])
+    overruling = [
+        claim
+        for claim in stated
+        if claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED
+    ]
+    near = [claim for claim in stated if claim.line == opening.line]
+    contradicted = any(claim.answer != opening.answer for claim in near + overruling)
+    return _agreed(overruling) if contradicted else opening.answer
 
 
 def _normalized(response: str | None) -> str:
@@ -124,11 +120,6 @@ def _normalized(response: str | None) -> str:
     if text.isascii():
         return text
     return "".join(character for character in text if unicodedata.category(character) != "Cf")
-
-
-def _overrules(claim: _Claim, opening: _Claim) -> bool:
-    """Return whether a claim further down counts more: it is final, or has the same label."""
-    return claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED
 
 
 def _likelier_option(match: re.Match[str]) -> str:
@@ -204,10 +195,7 @@ def _claims(text: str) -> Iterator[_Claim]:
                 claimed = True
                 yield claim
             is_label = bool(_pattern("bare_label").fullmatch(bare))
-            is_final = is_label and bool(_pattern("final_label").search(bare))
-            behind_label = (
-                _Kind.FINAL if is_final else _Kind.LABELLED if is_label else _Kind.SENTENCE
-            )
+            behind_label = _Kind.LABELLED if is_label else _Kind.SENTENCE
             is_first &= is_label
         line += sentence.count("\n")
 
@@ -222,14 +210,7 @@ def _claims_of(
         opens, kind = _before(text[max(start, word.start() - _LEFT) : word.start()])
         whole = text[word.start() : word.end() + _RIGHT]
         behind = text[word.end() : word.end() + _RIGHT]
-        if (
-            not (opens or kind)
-            or _pattern("is_choice").match(whole)
-            or _pattern("is_conditional").match(behind)
-            or _pattern("is_rejected").match(behind)
-            or _pattern("is_question").match(behind)
-            or (word["word"] == "yes" and _pattern("is_courtesy").match(behind))
-        ):
+        if not (opens or kind) or _pattern("leaves_open").match(whole):
             continue
         answer = _ANSWERS[word["word"]]
         if opens and is_first and not claimed:
@@ -248,14 +229,9 @@ def _claims_of(
         opens, kind = _before(text[start : word.start()])
         behind = text[word.end() : word.end() + _RIGHT]
         if (
-            (
-                (opens and (is_first or behind_label is not _Kind.SENTENCE))
-                or kind in (_Kind.STATED, _Kind.FINAL)
-            )
+            ((opens and (is_first or behind_label > _Kind.SENTENCE)) or (kind or 0) >= _Kind.STATED)
             and _pattern("ends").match(behind)
-            and not _pattern("is_preface").match(behind)
-            and not _pattern("is_question").match(behind)
-            and not _pattern("is_conditional").match(behind)
+            and not _pattern("leaves_other_open").match(behind)
         ):
             yield _Claim("no" if word["no"] else "yes", _Kind.OTHER_WORD, line)
         return
