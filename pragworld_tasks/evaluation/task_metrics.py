@@ -66,6 +66,12 @@ class InGroup(NamedTuple):
     right: float | None
 
 
+class ReadTwice(float):
+    """1.0 if a response is unreadable, else 0.0; and whether the released scoring reads it."""
+
+    by_released = True
+
+
 def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return all documents of a split as dictionaries, with what their items need to know.
 
@@ -148,6 +154,8 @@ def _items(
             items |= {name: in_group, f"{name}_stderr": in_group}
         else:
             items |= {name: right, f"{name}_stderr": Clustered(document.group, right)}
+    items["unreadable"] = ReadTwice(items["unreadable"])
+    items["unreadable"].by_released = released_answer is not None or document.split != "manual"
     return items
 
 
@@ -180,10 +188,17 @@ def share(items: Sequence[float | None]) -> float | NotAvailable:
     return shown_value(math.fsum(covered) / len(covered) if covered else math.nan)
 
 
-def unreadable_share(items: Sequence[float]) -> float | NotAvailable:
-    """Return the share of unreadable responses, and warn of many."""
-    if warning := unreadable_warning(int(sum(items)), len(items)):
+def unreadable_share(items: Sequence[ReadTwice]) -> float | NotAvailable:
+    """Return the share of unreadable responses, and warn of many, here or by the released code."""
+    unreadable, released = int(sum(items)), sum(item.by_released for item in items)
+    if warning := unreadable_warning(unreadable, len(items)):
         logger.warning("%s; `pragworld-tasks score` counts the reasons", warning)
+    if released < (len(items) - unreadable) / 2:
+        logger.warning(
+            "the released scoring reads %d answers of the %d that are read here: the metrics "
+            "…_published are not applicable",
+            *(released, len(items) - unreadable),
+        )
     return share(items)
 
 

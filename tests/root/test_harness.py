@@ -1,5 +1,7 @@
 """What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
 
+import json
+import pickle
 import random
 from typing import Any
 
@@ -14,7 +16,12 @@ from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.task_metrics import data_set_rows, score_likelihoods, score_response
+from pragworld_tasks.evaluation.task_metrics import (
+    data_set_rows,
+    score_likelihoods,
+    score_response,
+    unreadable_share,
+)
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
@@ -76,3 +83,15 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -
     assert list(documents) == RECORDS
     columns = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**columns) == DOCUMENTS[0]
+
+
+def test_a_run_that_the_released_scoring_cannot_read_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for response, words in (("The answer is no.", "reads 0 answers of the 10"), ("No.", "")):
+        caplog.clear()
+        items = [score_response(record, [response])["unreadable"] for record in RECORDS]
+        assert json.dumps(items) == json.dumps([0.0] * 10)
+        assert unreadable_share(pickle.loads(pickle.dumps(items))) == 0
+        assert words in caplog.text
+        assert bool(words) == ("released scoring" in caplog.text)
