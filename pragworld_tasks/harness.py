@@ -138,6 +138,11 @@ class CheckedTask(ConfigurableTask):
 
     aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
+    def __new__(cls, config: Mapping[str, Any]) -> Any:
+        """Return a task of the class that lm-eval 0.5 has for the type of output."""
+        kind = getattr(ConfigurableTask, "_registry", {}).get(config["output_type"])
+        return super().__new__(type(cls.__name__, (cls, kind), {}) if kind else cls)
+
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Build the task as lm-eval does, with a list of metrics."""
         metric_list = [
@@ -150,7 +155,23 @@ class CheckedTask(ConfigurableTask):
             for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)
         ]
         kept = {name: value for name, value in config.items() if name != "class"}
-        super().__init__(config=kept | ({"metric_list": metric_list} if metric_list else {}))
+        has_scorers = hasattr(ConfigurableTask, "_registry")
+        if metric_list and not has_scorers:
+            kept["metric_list"] = metric_list
+        super().__init__(config=kept)
+        if metric_list and has_scorers:  # of lm-eval 0.5, which refuses its own names of metrics
+            from lm_eval.api.metrics import Metric
+
+            metrics = [
+                Metric(name, fn=score_response, **entry)
+                for entry in metric_list
+                for name in [entry.pop("metric")]
+            ]
+            self._scorers[0].metrics = metrics
+
+    def aggregate(self, bootstrap_iters: int | None = None) -> Any:
+        """Aggregate as lm-eval 0.5 does, without its bootstrap: our metrics have their errors."""
+        return super().aggregate(bootstrap_iters=0 if self.aggregations else bootstrap_iters)
 
     @property
     def settings(self) -> Collection[str]:

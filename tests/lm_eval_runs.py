@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from warm_commands import WHOLE_INDEX
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.metrics import shown_tallies, tallies, to_arrays
-from pragworld_tasks.evaluation.responses import Predictions, read_predictions
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions, without_repeats
 from pragworld_tasks.evaluation.task_metrics import RELEASED_SCORING
 
 
@@ -27,8 +28,10 @@ class Output:
 
     def metrics(self, task: str) -> dict[str, Any]:
         """The metrics of a task or group by name, of the last run that had it."""
-        files = (read_strictly(path.read_text()) for path in self._result_files())
-        *_, found = (file["results"][task] for file in files if task in file["results"])
+        results = (read_strictly(path.read_text())["results"] for path in self._result_files())
+        tasks = ((name, file[name]) for file in results for name in file)
+        # lm-eval 0.5 puts the group before a task's name.
+        *_, found = (metrics for name, metrics in tasks if name.split("::")[-1] == task)
         return {name.removesuffix(",none"): found[name] for name in found if name.endswith(",none")}
 
     def _result_files(self) -> list[Path]:
@@ -36,13 +39,16 @@ class Output:
 
     def samples_file(self, task: str) -> Path:
         """The file of a task's samples."""
-        (path,) = self._output.rglob(f"samples_{task}_2*.jsonl")
+        paths = self._output.rglob(f"samples_*{task}_2*.jsonl")
+        (path,) = (path for path in paths if re.search(rf"(samples_|::){task}_2", path.name))
         return path
 
     def samples(self, task: str) -> list[dict[str, Any]]:
         """A task's samples, in the order of the documents."""
-        lines = self.samples_file(task).read_text().splitlines()
-        return sorted(map(read_strictly, lines), key=lambda sample: sample["doc_id"])
+        samples = [read_strictly(line) for line in self.samples_file(task).open()]
+        for sample in samples:
+            sample["filtered_resps"] = without_repeats(sample["filtered_resps"])
+        return sorted(samples, key=lambda sample: sample["doc_id"])
 
 
 class Evaluation(Output):

@@ -213,12 +213,18 @@ def _from_line(line: _AnswerLine, number: int) -> _Read:
     return _Read(AnswerRecord.of_text(row, line.response, line.finish_reason), asked)
 
 
+def without_repeats(responses: list[Any]) -> list[Any]:
+    """Return the responses of requests; lm-eval 0.5 writes each as a list with one repeat."""
+    has_lists = all(isinstance(repeats, list) and len(repeats) == 1 for repeats in responses)
+    return [response for (response,) in responses] if has_lists else responses
+
+
 def _from_sample(sample: LoggedSample, where: Where) -> _Read:
     try:
         document = _DOCUMENT.validate_python(sample.doc)
     except ValidationError:
         where.refuse("not a sample of a pragworld task; pass those of a task on this split")
-    responses = sample.filtered_resps
+    responses = without_repeats(sample.filtered_resps)
     if len(responses) == 1 and isinstance(responses[0], str | None):
         answer = AnswerRecord.of_text(document.row, responses[0])
     else:

@@ -36,7 +36,7 @@ from pragworld_tasks.files import read_json, read_json_lines
 RECORD = "record.json"  # in the folder of a submission
 # The arguments that name a model, in the order in which lm-eval looks for them.
 _NAMED_BY = ("delta", "pretrained", "model", "path", "engine")
-_SAMPLES = re.compile(r"(?:samples_)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
+_SAMPLES = re.compile(r"(?:samples_)?(?:.*::)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
         return run
     generator = None
     if split.startswith(GENERATED):
-        settings = results.get("configs", {}).get(task, {}).get("metadata") or {}
-        generator = generator_settings(split, settings)
+        settings = _of_task(results, "configs", task)
+        generator = generator_settings(split, settings.get("metadata") or {})
     return replace(
         run,
         source="lm-eval",
@@ -277,12 +277,18 @@ def results_beside(samples: Path) -> dict[str, Any]:
     return results
 
 
+def _of_task(results: Mapping[str, Any], key: str, task: str) -> dict[str, Any]:
+    """Return a task's part of results; lm-eval 0.5 puts the group before the name, as in `a::b`."""
+    parts: dict[str, Any] = results.get(key, {})
+    return next((part for name, part in parts.items() if name.split("::")[-1] == task), {})
+
+
 def part_of_run(results: Mapping[str, Any], task: str, documents: int | None = None) -> str:
     """Return what makes the samples of a task a part of a run; "" if its results name nothing.
 
     `documents` is how many documents the samples are of; None if they were not counted.
     """
-    counts = results.get("n-samples", {}).get(task, {})
+    counts = _of_task(results, "n-samples", task)
     whole, evaluated = counts.get("original"), counts.get("effective")
     limit = results.get("config", {}).get("limit")
     if limit and (whole is None or evaluated != whole):
@@ -325,7 +331,7 @@ def loaded_model(model_args: str | Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRecord:
     """Return how the model ran on a task."""
-    config, settings = results["config"], results.get("configs", {}).get(task, {})
+    config, settings = results["config"], _of_task(results, "configs", task)
     is_generated = settings.get("output_type") != "multiple_choice"
     versions = {name: results.get(f"{name}_version") for name in ("lm_eval", "transformers")}
     date = results.get("date")

@@ -19,6 +19,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
     read_predictions,
+    without_repeats,
 )
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records, to_record
 from pragworld_tasks.evaluation.runs import RECORD, loaded_model, task_and_date
@@ -112,7 +113,7 @@ def _check_samples(record: RunRecord, documents: Sequence[Document], path: Path)
             where.refuse(f"'doc' is not the document of row {document['row']} of the task")
         if (sample.target, sample.filter) != (document["answer"], "none"):
             where.refuse("'target' is not the gold answer, or 'filter' is not none")
-        results = sample.filtered_resps
+        results = without_repeats(sample.filtered_resps)
         if [[result] for result in results] != sample.resps:
             where.refuse(
                 "'filtered_resps' are not the responses in 'resps', though nothing filters"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ RESULTS: dict[str, Any] = {
 }
 
 
-def write_samples(path: Path, documents: list[Document], answers: list[str]) -> Path:
+def write_samples(
+    path: Path, documents: list[Document], answers: Sequence[str | list[str]]
+) -> Path:
     """Samples as lm-eval writes them."""
     records = zip(data_set_rows(documents), answers, strict=True)
     return write_lines(path, ({"doc": doc, "filtered_resps": [answer]} for doc, answer in records))
@@ -74,7 +77,8 @@ def test_folders_of_results_name_their_split_and_hold_their_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_samples(tmp_path / "good" / NAME, DOCUMENTS, GOLD)
-    write_samples(tmp_path / "no" / NAME, DOCUMENTS, ["no"] * len(DOCUMENTS))
+    of_group = NAME.replace("_", "_all::", 1)  # as lm-eval 0.5 writes them
+    write_samples(tmp_path / "no" / of_group, DOCUMENTS, [["no"]] * len(DOCUMENTS))
     main(["score", str(tmp_path)])
     shown = capsys.readouterr().out
     assert re.search(r"^\| good/pragworld_generated \| +100.00 ", shown, re.MULTILINE)

@@ -39,7 +39,9 @@ def load(name: str) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAGWORLD_DATA", str(SAMPLES))
         manager = TaskManager(include_path=folder, include_defaults=False, metadata={"groups": 1})
-        return manager.load([name])["tasks"][name]
+        task = manager.load([name])["tasks"][name]
+        assert task.eval_docs  # lm-eval 0.5 makes them when they are asked for
+        return task
 
 
 AGGREGATION = load("pragworld_manual").aggregation()
@@ -95,3 +97,12 @@ def test_a_run_that_the_released_scoring_cannot_read_says_so(
         assert unreadable_share(pickle.loads(pickle.dumps(items))) == 0
         assert words in caplog.text
         assert bool(words) == ("released scoring" in caplog.text)
+
+
+def test_repeats_may_come_without_a_list_around_them() -> None:
+    task = load("world_model_travel_commute")
+    document, responses = task.eval_docs[0], ["9 minutes"] * 50
+    items = task.process_results(document, [responses])
+    assert task.process_results(document, responses) == items  # of lm-eval 0.5
+    with pytest.raises(SystemExit, match="one response of travel_commute, not a list of all"):
+        task.process_results(document, responses[:1])
