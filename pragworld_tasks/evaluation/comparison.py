@@ -199,7 +199,7 @@ def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None =
             by_released = report.released.get(main)
             shown = format_percent(by_released.percent) if by_released else NOT_APPLICABLE
             row.append((f"{main}, released scoring", shown))
-        row.append(("unreadable", str(report.metrics["unreadable"].right)))
+        row.append(("unreadable", report.unreadable_text))
         if against:
             percent = against.metrics[main].percent
             points = format_points(report.metrics[main].percent - percent)

@@ -57,7 +57,7 @@ Percent = Annotated[
     BeforeValidator(lambda value: math.nan if value is None or value != value else value),
     PlainSerializer(null_if_nan, return_type=float | None, when_used="json"),
 ]
-NOT_APPLICABLE = "not applicable"
+NOT_APPLICABLE, NOT_KNOWN = "not applicable", "not known"
 _GOLD: dict[Answer, int] = {"yes": YES, "no": NO}
 
 
@@ -161,8 +161,15 @@ class ScoreReport(Printed):
     def unreadable_reasons(self) -> dict[str, int]:
         """How many responses are unreadable by reason, the most frequent first."""
         answers = self.predictions.answers
-        reasons = (answer.reason or "not known" for answer in answers if answer.answer is None)
+        reasons = (answer.reason or NOT_KNOWN for answer in answers if answer.answer is None)
         return dict(Counter(reasons).most_common())
+
+    @property
+    def unreadable_text(self) -> str:
+        """How many responses are unreadable and why, such as `4 (3 empty, 1 cut off)`."""
+        reasons = self.unreadable_reasons
+        known = [f"{count} {reason}" for reason, count in reasons.items() if reason != NOT_KNOWN]
+        return f"{sum(reasons.values())}" + (f" ({', '.join(known)})" if known else "")
 
     @property
     def warning(self) -> str:
@@ -224,9 +231,8 @@ class ScoreReport(Printed):
     def table(self) -> tuple[str, list[str], list[list[str]]]:
         """Return the metrics, and beside them the figures by the released scoring."""
         title = f"{self.split}: {format_size(len(self.documents), self.groups)}"
-        if reasons := self.unreadable_reasons:
-            counts = (f"{count} {reason}" for reason, count in reasons.items())
-            title += f"; unreadable: {', '.join(counts)}"
+        if self.unreadable_reasons:
+            title += f"; unreadable: {self.unreadable_text}"
         headers = ["metric", "right", "%", f"{LEVEL:.0%} interval"]
         rows = [
             [name, *_cells(share), format_interval(share.interval)]

@@ -98,7 +98,7 @@ def test_no_zero_comes_without_a_word(
     counts = dict.fromkeys(["empty", "refusal", "both", "cut off", "unfinished reasoning"], 1)
     main(["score", str(path), "--split", "manual", "--json", str(tmp_path / "a.json")])
     shown = capsys.readouterr().out
-    head = ", ".join(f"1 {reason}" for reason in counts)
+    head = f"5 ({', '.join(f'1 {reason}' for reason in counts)})"
     assert shown.startswith(f"manual: 10 documents, 3 groups; unreadable: {head}\n")
     assert rows_of(shown)[3][4:] == ["not applicable", "-"]
     (record,) = read_run_records(tmp_path / "a.json").values()
@@ -109,10 +109,8 @@ def test_no_zero_comes_without_a_word(
     for remedy in ("max_gen_toks=4096", "--apply_chat_template", "compares likelihoods"):
         assert remedy in caplog.text
     main(["score", str(tmp_path / "a.json"), str(path)])
-    assert (
-        table(capsys.readouterr().out)["a.jsonl"]["robust_acc, released scoring"]
-        == "not applicable"
-    )
+    row = table(capsys.readouterr().out)["a.jsonl"]
+    assert (row["robust_acc, released scoring"], row["unreadable"]) == ("not applicable", head)
     assert unreadable_warning(6, 100).startswith("6 of 100 responses (6.0%) have no readable")
     assert unreadable_warning(5, 100) == ""
 

@@ -219,7 +219,7 @@ def test_a_run_with_unreadable_responses_is_marked(tmp_path: Path) -> None:
     cells = page.xpath("//td[@data-key='robust_acc-released']")
     assert [cell.text_content().split()[:2] for cell in cells][1] == ["not", "applicable"]
     (reasons,) = _page(tmp_path / "site" / "manual-run-mute.html").xpath("//p[@data-unreadable]")
-    assert reasons.text_content().startswith("Unreadable: 2 empty, 1 both. 3 of 10 responses")
+    assert reasons.text_content().startswith("Unreadable: 3 (2 empty, 1 both). 3 of 10 responses")
 
 
 def test_a_long_response_is_cut_between_characters() -> None:
