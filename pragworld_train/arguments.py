@@ -36,8 +36,7 @@ class TrainArguments:
         default=GENERATED, metadata={"help": f"The split to train on: {', '.join(SPLIT_NAMES)}."}
     )
     documents: str | None = field(
-        default=None,
-        metadata={"help": "A file with documents of your own, instead."},
+        default=None, metadata={"help": "A file with documents of your own, instead."}
     )
     dataset_config: str = field(
         default="{}",
@@ -50,9 +49,7 @@ class TrainArguments:
     )
     dataset_test_split: str = field(
         default="validation",
-        metadata={
-            "help": "The generated split to evaluate the loss on, for TRL's --eval_strategy."
-        },
+        metadata={"help": "The generated split to evaluate the loss on, for --eval_strategy."},
     )
     held_out_alteration: str | None = field(
         default=None, metadata={"help": "An alteration to leave out of training, not of tests."}
@@ -64,8 +61,7 @@ class TrainArguments:
         default=False, metadata={"help": "Apply the model's chat template to all prompts."}
     )
     evaluate: bool = field(
-        default=False,
-        metadata={"help": "Evaluate before and after training, and compare."},
+        default=False, metadata={"help": "Evaluate before and after training, and compare."}
     )
     evaluate_tasks: list[str] | None = field(
         default=None,
@@ -132,7 +128,7 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
         raise InputError(f"no setting {unknown[0]}; `pragworld-train --help-all` lists all of them")
     script_args, training_args, model_args = settings
     # A YAML file may have a mapping, and a name where a list may stand.
-    if isinstance(script_args.dataset_config, dict):
+    if not isinstance(script_args.dataset_config, str):
         script_args.dataset_config = json.dumps(script_args.dataset_config)
     if isinstance(script_args.evaluate_tasks, str):
         script_args.evaluate_tasks = [script_args.evaluate_tasks]

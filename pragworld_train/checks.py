@@ -146,7 +146,8 @@ def leave_out_routers(peft_config: Any, config: Any) -> Any:
 
     An adapter there changes which experts a token visits. To train one, name `target_modules`.
     """
-    has_experts = "expert" in str([*config.get_text_config().to_dict()])
+    named = config.get_text_config().to_dict().items()
+    has_experts = any(value and "expert" in name for name, value in named)
     is_for_all = getattr(peft_config, "target_modules", None) == "all-linear"
     if not (has_experts and is_for_all) or peft_config.exclude_modules:
         return peft_config

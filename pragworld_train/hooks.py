@@ -135,9 +135,7 @@ class MlpReader:
             if layer in self._probes:
                 read = at_ends(output, positions.ends.to(output.device))
             else:
-                mask, tokens = (
-                    tensor.to(output.device) for tensor in (positions.mask, positions.tokens)
-                )
+                mask, tokens = positions.mask.to(output.device), positions.tokens.to(output.device)
                 read = hls_loss(output, mask, self._reduction, tokens)
             if self._reading:
                 self._read[layer] = read.to(positions.mask.device)

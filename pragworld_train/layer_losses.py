@@ -165,11 +165,15 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         with self._attached():
             return super().evaluation_loop(*arguments, **options)
 
+    def create_optimizer(self, *arguments: Any, **options: Any) -> Any:
+        """Create the optimizer of the model and its probes, perhaps before training."""
+        with self._attached():
+            return super().create_optimizer(*arguments, **options)
+
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        self._signature_columns = [
-            *dict.fromkeys([*(self._signature_columns or []), "probe_labels"])
-        ]
+        columns = [*(self._signature_columns or []), "probe_labels"]
+        self._signature_columns = [*dict.fromkeys(columns)]
 
     # Loss -----------------------------------------------------------------------------------------
 

@@ -77,8 +77,7 @@ class LayerSettings:
         },
     )
     gradient_share_steps: int = field(
-        default=0,
-        metadata={"help": "Log each loss's share of the gradient every so many steps."},
+        default=0, metadata={"help": "Log each loss's share of the gradient every so many steps."}
     )
 
     def __post_init__(self) -> None:
@@ -100,14 +99,18 @@ class LayerSettings:
         if self.probe_classes is None:
             self.probe_classes = ["yes", "no"]
         classes = self.probe_classes
-        if isinstance(classes, str) or len({*classes}) < max(2, len(classes)) or "" in classes:
-            raise InputError(f"probe_classes {classes!r:.80}: must be two or more, all different")
+        texts = {name for name in classes if isinstance(name, str) and name}
+        if isinstance(classes, str) or len(texts) < max(2, len(classes)):  # YAML's yes is no text
+            raise InputError(f"probe_classes {classes!r:.80}: must be two or more different texts")
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
         for name in ("useful_layers", "harmful_layers"):
-            if (given := getattr(self, name)) is not None:  # an array, perhaps
-                setattr(self, name, [operator.index(layer) for layer in given])
+            try:
+                if (given := getattr(self, name)) is not None:  # an array, perhaps
+                    setattr(self, name, [operator.index(layer) for layer in given])
+            except TypeError as error:
+                raise InputError(f"{name} {given!r:.80}: must be a list of integers") from error
         useful, harmful = self.useful_layers or [], self.harmful_layers or []
         rule, self._ablated = None, None
         if self.layers is not None:

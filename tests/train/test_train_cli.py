@@ -96,10 +96,11 @@ def test_defaults_are_those_of_the_paper() -> None:
 def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
     settings = {"model_name_or_path": "a/b", "useful_layers": [2, 1], "ula_weight": 0.5, "seed": 7}
-    file.write_text(yaml.safe_dump(settings))
-    _, training, model = parse_settings(["--config", str(file), "--seed", "8"])
+    file.write_text(yaml.safe_dump({**settings, "dataset_config": [2]}))
+    script, training, model = parse_settings(["--config", str(file), "--seed", "8"])
     assert (training.amplified, training.ula_weight, training.seed) == ([1, 2], 0.5, 8)
     assert model.model_name_or_path == "a/b"
+    assert script.dataset_config == "[2]"  # which is no JSON object, and refused as such
     assert training.learning_rate == 1e-4
 
 

@@ -56,7 +56,7 @@ def weightless(tmp_path: Path) -> Path:
 
 # Settings -----------------------------------------------------------------------------------------
 
-_CLASSES = "must be two or more, all different$"
+_CLASSES = "must be two or more different texts$"
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,9 @@ _CLASSES = "must be two or more, all different$"
         ({"useful_layers": [1, 2]}, "^layer 1 is both useful and harmful; it must be one of them$"),
         ({"useful_layers": [2, 2]}, r"^useful_layers \[2, 2\]: must be different and at least 0$"),
         ({"harmful_layers": [-1]}, r"^harmful_layers \[-1\]: must be different and at least 0$"),
+        ({"useful_layers": 3}, "^useful_layers 3: must be a list of integers$"),
+        ({"useful_layers": "3"}, "^useful_layers '3': must be a list of integers$"),
+        ({"harmful_layers": [1.5]}, r"^harmful_layers \[1.5\]: must be a list of integers$"),
         ({"probe_hidden_size": 0}, "^probe_hidden_size 0: must be at least 1$"),
         ({"hls_reduction": "sum"}, "^hls_reduction 'sum': must be one of mean, norm$"),
         ({"layer_selection": "all"}, "^layer_selection 'all': must be one of sign, evidence$"),
@@ -81,6 +84,7 @@ _CLASSES = "must be two or more, all different$"
         ({"probe_classes": ["A"]}, rf"^probe_classes \['A'\]: {_CLASSES}"),
         ({"probe_classes": ["A", "B", "A"]}, rf"^probe_classes \['A', 'B', 'A'\]: {_CLASSES}"),
         ({"probe_classes": ["", "no"]}, rf"^probe_classes \['', 'no'\]: {_CLASSES}"),
+        ({"probe_classes": [True, False]}, rf"^probe_classes \[True, False\]: {_CLASSES}"),
         ({"gradient_share_steps": -1}, "^gradient_share_steps -1: must be at least 0$"),
     ],
 )

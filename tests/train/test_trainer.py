@@ -215,6 +215,14 @@ def test_any_trainer_can_have_the_losses(tmp_path: Path, size: int) -> None:
     assert not [name for name, _ in trainer.model.named_modules() if "probe" in name]
 
 
+def test_an_optimizer_made_before_training_trains_the_probes(tmp_path: Path) -> None:
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    trainer.create_optimizer()
+    trainer.train()
+    usual = trained(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    assert same_bits(weights(trainer), weights(usual))
+
+
 OTHER_WAYS: dict[str, dict[str, Any]] = {
     "checkpointed": {"gradient_checkpointing": True},
     "checkpointed with options": {
