@@ -86,9 +86,7 @@ def help_parser() -> argparse.ArgumentParser:
             _add_setting(
                 group, setting.name, setting.metadata["help"], setting.default, setting.type
             )
-    group = parser.add_argument_group(
-        "model and training (the settings of TRL that most runs need)"
-    )
+    group = parser.add_argument_group("model and training (settings of TRL that most runs need)")
     for name, (text, default) in _TRL_SETTINGS.items():
         _add_setting(group, name, text, DEFAULTS.get(name, default))
     group = parser.add_argument_group("options")

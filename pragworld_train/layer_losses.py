@@ -228,17 +228,19 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
             return result
         weights = {"ula_loss": self.args.ula_weight, "hls_loss": self.args.hls_weight}
         # These losses are shares of those of the whole batch, to be summed up. Gradients, however,
-        # are averaged over processes, and without `num_items_in_batch` over accumulation steps.
+        # are averaged over processes, and over accumulation steps where transformers does that.
         scale = self.accelerator.num_processes
-        if num_items_in_batch is None:
+        is_whole = getattr(self, "loss_is_scaled_for_ga", None)  # since transformers 5.19
+        if is_whole is None:
+            is_whole = num_items_in_batch is not None or self.compute_loss_func is not None
+        if not is_whole:
             scale *= self.current_gradient_accumulation_steps
         terms = {name: scale * weights[name] * loss for name, loss in losses.items()}
+        cross_entropy = result[0] if return_outputs else result
         if self._measures_shares:
-            self._measure_shares(result[0] if return_outputs else result, terms)
-        added = sum(terms.values())
-        if return_outputs:
-            return result[0] + added, result[1]
-        return result + added
+            self._measure_shares(cross_entropy, terms)
+        loss = cross_entropy + sum(terms.values())
+        return (loss, result[1]) if return_outputs else loss
 
     def _measure_shares(self, cross_entropy: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Measure the shares of gradients in the first batch of a step, for `log`."""

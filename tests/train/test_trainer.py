@@ -215,6 +215,11 @@ def test_any_trainer_can_have_the_losses(tmp_path: Path, size: int) -> None:
     assert not [name for name, _ in trainer.model.named_modules() if "probe" in name]
 
 
+def test_any_trainer_refuses_layers_that_its_model_lacks(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="harmful layer 9: the model has layers 0 to 2"):
+        LayerTrainer(fresh_model(), Arguments(str(tmp_path), use_cpu=True, harmful_layers=[9]))
+
+
 def test_an_optimizer_made_before_training_trains_the_probes(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
     trainer.create_optimizer()
@@ -423,6 +428,21 @@ def test_accumulated_steps_equal_those_of_whole_batches(tmp_path: Path, with_lor
         assert losses == pytest.approx(whole, rel=1e-4)
     for other in found[1:]:
         assert_close(other, found[0], 1e-4)
+
+
+@pytest.mark.parametrize("scaled", [None, False, True])
+@pytest.mark.parametrize("counts_items", [False, True])
+def test_both_losses_are_whole_however_a_trainer_scales_its_own(
+    tmp_path: Path, counts_items: bool, scaled: bool | None
+) -> None:
+    args = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH, **args), ROWS)
+    trainer.model_accepts_loss_kwargs, trainer.loss_is_scaled_for_ga = counts_items, scaled
+    probes = deepcopy(trainer.probes)
+    found = gradients(trainer)
+    expected, _ = gradients_by_hand(fresh_model(), probes)
+    of_probes = {name: expected[name] for name in expected if "label_probes" in name}
+    assert_close({name: found[name] for name in of_probes}, of_probes)
 
 
 @pytest.mark.parametrize(("size", "steps"), [(2, 4), (3, 3), (1, 8)])
