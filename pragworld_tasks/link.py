@@ -46,10 +46,8 @@ def add_path(commands: Commands) -> None:
 
 
 def task_folder() -> Path:
-    """Return the folder of the task files: inside an installed package, beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    installed = package / "task_configs"
-    return installed if installed.is_dir() else package.parent / "task_configs"
+    """Return the folder of the task files."""
+    return Path(__file__).resolve().parent / "task_configs"
 
 
 def task_files() -> list[Path]:
@@ -68,7 +66,11 @@ def link() -> str:
     Raises:
         InputError: lm-eval's folder cannot be written, or holds other files of these names.
     """
+    from lm_eval.tasks import TaskManager
+
     unlink()
+    if task_names() & {*TaskManager(include_defaults=False).all_tasks}:
+        return "lm-eval finds the tasks by the package's entry point; no links are needed"
     folder, paths = _linked_folder(), task_files()
     try:
         folder.mkdir(exist_ok=True)

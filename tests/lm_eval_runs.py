@@ -83,7 +83,7 @@ def run_lm_eval(
     whole_index: bool = False,
 ) -> Evaluation:
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
-    words = ["--include_path", str(ROOT / "task_configs"), *arguments]
+    words = ["--include_path", str(ROOT / "pragworld_tasks" / "task_configs"), *arguments]
     words += ["--output_path", str(output)]
     environment = {"PRAGWORLD_DATA": str(data)} | ({WHOLE_INDEX: "1"} if whole_index else {})
     if two_processes:

@@ -261,7 +261,9 @@ def test_a_public_name_is_defined_in_one_module() -> None:
 
 def test_task_files_name_functions_of_the_harness_alone() -> None:
     """Loading them, as above, shows that the functions are there."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "task_configs").glob("*.yaml")]
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "pragworld_tasks").rglob("*.yaml")
+    ]
     assert {*re.findall(r"!function\s+([\w.]+)\.\w+", "".join(texts))} == {HARNESS}
 
 
@@ -318,7 +320,6 @@ def _text_files() -> list[Path]:
     """Return the files that people read: code, pages and settings."""
     folders = (
         *PACKAGES,
-        "task_configs",
         "docs",
         "tests",
         "benchmarks",

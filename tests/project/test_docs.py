@@ -42,7 +42,7 @@ COMMANDS = ("bash", "python")
 # What the commands of a checkout refer to.
 CHECKOUT = (
     *("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks"),
-    *("pyproject.toml", "scripts", "task_configs", "tests"),
+    *("pyproject.toml", "scripts", "tests"),
 )
 # Programs of others, and what is done in their place.
 PROGRAMS = {
@@ -255,9 +255,7 @@ def test_tasks_exist() -> None:
 def test_files_exist() -> None:
     for page in PAGES:
         for code in _INLINE_CODE.findall(prose(page)):
-            if re.fullmatch(
-                r"(?:pragworld_\w+|tests|task_configs|examples|benchmarks)/[\w./]*", code
-            ):
+            if re.fullmatch(r"(?:pragworld_\w+|tests|examples|benchmarks)/[\w./]*", code):
                 assert (ROOT / code).exists(), f"{page}: {code}"
 
 

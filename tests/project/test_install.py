@@ -127,11 +127,10 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
 
 
 def package_files(folder: Path) -> set[str]:
-    """Return the files of the three packages and the task files, as the wheel names them."""
+    """Return the files of the three packages, as the wheel names them."""
     paths = [path for package in PACKAGES for path in (folder / package).rglob("*")]
     names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
-    tasks = {f"pragworld_tasks/task_configs/{p.name}" for p in (folder / "task_configs").iterdir()}
-    return {name for name in names | tasks if "__pycache__" not in name}
+    return {name for name in names if "__pycache__" not in name}
 
 
 @pytest.mark.skipif(
@@ -194,7 +193,7 @@ def test_the_sdist_holds_what_is_needed_to_test_it(distributions: Path) -> None:
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
         tops = {Path(name).parts[1] for name in sdist.getnames()}
-    assert tops >= {*PACKAGES, "task_configs", "tests", "docs", "pyproject.toml", "constraints.txt"}
+    assert tops >= {*PACKAGES, "tests", "docs", "pyproject.toml", "constraints.txt"}
     assert tops >= {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"}
     assert not tops & {".ci", ".github", ".venv", ".git", "results", "site"}
 

@@ -1,9 +1,11 @@
 """Linking the tasks into lm-eval's folder. tests/project/test_install.py does it with real installations."""
 
+import functools
 from pathlib import Path
 
 import lm_eval
 import pytest
+from lm_eval.tasks import TaskManager
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import ROOT
 
@@ -64,6 +66,17 @@ def test_older_links_are_replaced_and_what_somebody_else_placed_there_stays(task
         link()
 
 
+def test_no_links_are_placed_where_lm_eval_finds_the_tasks(
+    tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the package's entry point, which lm-eval does not read yet."""
+    scan = functools.partialmethod(TaskManager.__init__, include_path=str(task_folder()))
+    link()
+    monkeypatch.setattr(TaskManager, "__init__", scan)
+    assert link().startswith("lm-eval finds the tasks by the package's entry point")
+    assert not (tasks / "pragworld").exists()
+
+
 CONFIGS = [load_yaml(path, resolve_func=False) for path in task_files()]
 
 
@@ -87,7 +100,8 @@ def test_a_tag_or_group_asks_a_model_for_one_kind_of_thing() -> None:
     def types_of(name: str) -> set[str]:
         if name in types:
             return {types[name]}
-        return set().union(*map(types_of, members[name]))
+        inner = (part["group"] if isinstance(part, dict) else part for part in members[name])
+        return set().union(*map(types_of, inner))
 
     kinds = {name: {kind == "generate_until" for kind in types_of(name)} for name in members}
     assert kinds["pragworld_written"] == {True}
