@@ -79,6 +79,7 @@ def test_a_wrapped_answer_is_read_as_itself(answer: str, case: Case, wrapped: st
 words = st.sampled_from(["yes", "no", "(no)", "or", "and", "/", "\n", "**"])
 
 
+@example("yes", str.lower, "{}", "(no)")
 @given(answers, cases, st.sampled_from(WRAPPED), st.text() | st.lists(words).map(" ".join))
 def test_an_explanation_never_changes_the_answer(
     answer: str, case: Case, wrapped: str, explanation: str
