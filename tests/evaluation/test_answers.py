@@ -102,7 +102,7 @@ def test_nor_does_an_explanation_on_the_same_line(
     assert read_answer(case(answer) + separator + " ".join(explanation)) == answer
 
 
-@given(st.text("bcdfgijklmpquvwxz aeh.,!?\n()*").filter(lambda text: "y" not in text))
+@given(st.text("bcdfgjklmpquvwxz h.,!?\n()*"))
 def test_text_without_any_word_that_answers_is_unreadable(text: str) -> None:
     assert read_answer(text) is None
 
