@@ -7,18 +7,16 @@ traceback, so the functions that can raise one end the process with its message 
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
 from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.document_files import with_further_fields
-from pragworld_tasks.data.documents import OWN, Split
+from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
-from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import split_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
@@ -45,7 +43,6 @@ from pragworld_tasks.sensitivity.articulations import (
 )
 from pragworld_tasks.sensitivity.world_model_tasks import (
     WORLD_MODEL_METRICS,
-    OwnQuestion,
     all_responses,
     estimate,
     estimate_stderr,
@@ -128,61 +125,56 @@ own_question_dataset = _data_set(own_question_records)
 # Tasks --------------------------------------------------------------------------------------------
 
 
+GENERATOR_SETTINGS = [field.name for field in fields(GeneratorSettings)]
+# The classes of lm-eval 0.5 by type of output; lm-eval 0.4 has one for all.
+_KINDS: Mapping[str, type] = getattr(ConfigurableTask, "_registry", {})
+
+
 class CheckedTask(ConfigurableTask):
     """A task that checks its run before the first request is sent.
 
     Attributes:
         aggregations: For metrics that are not in the task's file, how the items of each give its
             value, and its standard error, which lm-eval looks for under `<metric>_stderr`.
+        settings: The keys of `--metadata` that the task reads.
     """
 
     aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
     def __new__(cls, config: Mapping[str, Any]) -> Any:
-        """Return a task of the class that lm-eval 0.5 has for the type of output."""
-        kind = getattr(ConfigurableTask, "_registry", {}).get(config["output_type"])
+        """Return a task of the kind that the type of output needs."""
+        kind = _KINDS.get(config["output_type"])
         return super().__new__(type(cls.__name__, (cls, kind), {}) if kind else cls)
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Build the task as lm-eval does, with a list of metrics."""
         metric_list = [
             {
-                "metric": name + suffix,
+                # By a name alone, lm-eval 0.5 would look for a metric of its own.
+                "metric": type(name + suffix, (), {}) if _KINDS else name + suffix,
                 "aggregation": aggregation,
                 "higher_is_better": not suffix and name not in LOWER_IS_BETTER,
             }
             for name, aggregations in self.aggregations.items()
             for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)
         ]
-        kept = {name: value for name, value in config.items() if name != "class"}
-        has_scorers = hasattr(ConfigurableTask, "_registry")
-        if metric_list and not has_scorers:
-            kept["metric_list"] = metric_list
-        super().__init__(config=kept)
-        if metric_list and has_scorers:  # of lm-eval 0.5, which refuses its own names of metrics
-            from lm_eval.api.metrics import Metric
-
-            metrics = [
-                Metric(name, fn=score_response, **entry)
-                for entry in metric_list
-                for name in [entry.pop("metric")]
-            ]
-            self._scorers[0].metrics = metrics
+        self.settings = config.get("settings", [])
+        kept = {name: config[name] for name in config if name not in ("class", "settings")}
+        super().__init__(config=kept | ({"metric_list": metric_list} if metric_list else {}))
 
     def aggregate(self, bootstrap_iters: int | None = None) -> Any:
         """Aggregate as lm-eval 0.5 does, without its bootstrap: our metrics have their errors."""
         return super().aggregate(bootstrap_iters=0 if self.aggregations else bootstrap_iters)
 
-    @property
-    def settings(self) -> Collection[str]:
-        """The keys of `--metadata` that the task reads."""
-        split = self.config.dataset_kwargs["pragworld_split"]
-        if split == OWN:
-            return ["documents"]
-        return [] if is_released(split) else [field.name for field in fields(GeneratorSettings)]
-
     def build_all_requests(self, **options: Any) -> None:
-        """Build the requests as lm-eval does, and check the run."""
+        """Build the requests as lm-eval does, and check the run.
+
+        Examples would give away the answers to their altered variants; the paper has none.
+        """
+        if shots := self.config.num_fewshot:
+            raise SystemExit(
+                f"--num_fewshot {shots}: the pragworld tasks are zero-shot; leave the option out"
+            )
         # Its cache of requests knows them by the task's name, whatever documents they are about.
         super().build_all_requests(**{**options, "cache_requests": False})
         with _exiting():
@@ -234,25 +226,3 @@ class WorldModelTask(CheckedTask):
         is_flat = len(results) == self.config.repeats and isinstance(results[0], str)
         with _exiting():
             return super().process_results(doc, [results] if is_flat else results)
-
-    @property
-    def settings(self) -> Collection[str]:
-        """The keys of `--metadata` that the task reads."""
-        is_own = "world_model_question" not in (self.config.dataset_kwargs or {})
-        return [*(OwnQuestion.model_fields if is_own else ["paraphrases"]), "repeats"]
-
-
-class ZeroShotOnly(ContextSampler):
-    """Refuses few-shot examples.
-
-    The paper's prompts have none, and the only documents to take them from would give away the
-    answers to each other's altered variants.
-    """
-
-    def sample(self, n: int, *_: Any, **__: Any) -> Sequence[dict[str, Any]]:
-        """Return no examples where none are wanted; otherwise end with one line."""
-        if n:
-            raise SystemExit(
-                f"--num_fewshot {n}: the pragworld tasks are zero-shot; leave the option out"
-            )
-        return []

@@ -91,7 +91,7 @@ def _task_files(dataset: str) -> dict[str, str]:
 
 def _task_file(text: str, dataset: str) -> str:
     """Return a task's file without our class of tasks, but with its metrics of the split."""
-    text = re.sub(r"class: !function pragworld_tasks\.harness\.\w+\n", "", text)
+    text = re.sub(r"(class: !function pragworld_tasks\.harness|settings:).*\n", "", text)
     text = text.replace("!function pragworld_tasks.harness.", "!function utils.")
     if split := re.search(r"dataset_kwargs: \{pragworld_split: (\w+)\}", text):
         text = text.replace(split[0], f"dataset_name: {split[1]}") + _metric_list(
@@ -99,7 +99,8 @@ def _task_file(text: str, dataset: str) -> str:
         )
     return text.replace(
         "custom_dataset: !function utils.split_dataset",
-        f"dataset_path: {json.dumps(dataset)}\nprocess_docs: !function utils.process_docs",
+        f"dataset_path: {json.dumps(dataset)}\nprocess_docs: !function utils.process_docs\n"
+        "fewshot_config:\n  sampler: !function utils.ZeroShotOnly",
     )
 
 
@@ -131,8 +132,6 @@ def _utilities() -> str:
         "lm_eval_utils.py.jinja",
         version=version("pragworld"),
         prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
-        sampler=_definitions("harness.py", "ZeroShotOnly"),
-        contents=_definitions("chat.py", "content_text"),
         markers=_phrases("reasoning_markers.toml"),
         reasoning=_definitions("text.py", "pattern_compiler", "_marker", "strip_reasoning"),
         content=_definitions("chat.py", "content_text"),

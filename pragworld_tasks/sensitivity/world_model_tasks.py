@@ -107,11 +107,7 @@ def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]
 
 
 def score_quantities(record: Mapping[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return a prompt's items by metric; each names its metric, as lm-eval passes only items.
-
-    Raises:
-        InputError: There is one response where the list of all of them belongs.
-    """
+    """Return a prompt's items by metric; each names its metric, as lm-eval passes only items."""
     if isinstance(results[0], str):
         raise InputError(
             f"world_model: one response of {record['question']}, not a list of all to a prompt; "
