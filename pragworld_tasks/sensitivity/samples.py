@@ -134,8 +134,7 @@ def _read(path: Path, signed: bool) -> ModelSamples:
         responses = tuple(response or "" for response in sample.resps[0])
         found[key] = read_prompt(document, responses, signs), responses
     assert first  # files have a line at least
-    results = results_beside(path)
-    if part := part_of_run(results, task_and_date(path)[0], len(found)):
+    if part := part_of_run(results := results_beside(path), task_and_date(path)[0], len(found)):
         raise InputError(f"{path}: {part}; pass a whole run")
     model = results.get("model_name") or path.resolve().parent.name.replace("__", "/")
     prompts, texts = zip(*(found[key] for key in sorted(found)), strict=True)

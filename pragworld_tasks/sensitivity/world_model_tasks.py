@@ -113,8 +113,7 @@ def score_quantities(record: Mapping[str, Any], results: Sequence[Sequence[Any]]
             f"world_model: one response of {record['question']}, not a list of all to a prompt; "
             "keep the filter all_responses in the task's file"
         )
-    responses = [content_text(response) for response in results[0]]
-    item = read_prompt(PromptRecord.model_validate(record), responses)
+    item = read_prompt(PromptRecord.model_validate(record), [*map(content_text, results[0])])
     return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
 
 
@@ -140,8 +139,7 @@ def estimate_stderr(items: Sequence[tuple[str, SampledPrompt]]) -> float | NotAv
 
 
 def _estimate(items: Sequence[tuple[str, SampledPrompt]]) -> Estimate:
-    names, prompts = zip(*items, strict=True)
-    name = names[0]
+    (name, *_), prompts = zip(*items, strict=True)
     if name == "unreadable":  # paraphrases are independent
         flat = [(value is None, prompt.paraphrase) for prompt in prompts for value in prompt.values]
         missing, paraphrases = zip(*flat, strict=True)
