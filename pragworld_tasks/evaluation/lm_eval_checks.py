@@ -84,9 +84,8 @@ def _described(model: Mapping[str, Any]) -> str:
 
 def _check_output(tracker: Any) -> None:
     """Refuse a folder of results that cannot be made, which lm-eval would find out at the end."""
-    if not (tracker and tracker.output_path):
+    if not (path := tracker and tracker.output_path and Path(tracker.output_path)):
         return
-    path = Path(tracker.output_path)
     folder = path / tracker.general_config_tracker.model_name_sanitized
     try:
         (path.parent if path.suffix == ".json" else folder).mkdir(parents=True, exist_ok=True)
@@ -103,7 +102,7 @@ def _check_lengths(lm: Any, requests: Sequence["Instance"]) -> None:
         prompt, *options = request.args
         if not options:  # perplexity, which is measured in windows
             return
-        room = _room(lm, *options)
+        room = _room(lm, *options) if isinstance(prompt, str) else None
         if room is None and len(str(prompt)) > _LONG:
             logger.warning(
                 "%s: the prompt of document %d has %d characters, whose tokens lm-eval doesn't "
@@ -126,8 +125,8 @@ def _check_lengths(lm: Any, requests: Sequence["Instance"]) -> None:
 def _room(lm: Any, options: str | Mapping[str, Any]) -> int | None:
     """Return how many tokens a request may have: those that lm-eval doesn't cut off.
 
-    None where it counts none, as it sends the text or has no tokenizer. `options` are those of a
-    generation, or the label whose likelihood is asked for.
+    None where it counts none, as it sends the text or has no tokenizer. `options` is a label where
+    its likelihood is asked for.
     """
     sends_text = not (isinstance(options, str) or getattr(lm, "tokenized_requests", True))
     length: int | None = getattr(lm, "max_length", None)
