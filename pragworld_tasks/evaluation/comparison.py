@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.scoring import NOT_APPLICABLE, Percent, Printed, ScoreReport
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
-    Interval,
     McNemar,
     SignFlip,
     bootstrap_differences,
@@ -28,12 +27,14 @@ from pragworld_tasks.text import (
 )
 
 
-@dataclass(frozen=True)
-class Difference:
-    """First run minus second in one metric, in points of percent, with an interval."""
+class Figures(BaseModel, frozen=True):
+    """Both runs in one metric, in percent, and their difference in points with its interval."""
 
-    points: float
-    interval: Interval
+    first: Percent
+    second: Percent
+    points: Percent
+    low: Percent
+    high: Percent
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,19 +54,24 @@ class Comparison(Printed):
         return self.first.name or "first", self.second.name or "second"
 
     @cached_property
-    def differences(self) -> dict[str, Difference]:
-        """The differences by metric.
+    def figures(self) -> dict[str, Figures]:
+        """The figures by metric.
 
         Intervals use the same draws of groups for both runs, so what makes a group hard for both
         cancels out.
         """
         first, second = self.first.tallies, self.second.tallies
-        differences = {}
+        figures = {}
         for name, drawn in bootstrap_differences(first, second).items():
             low, high = percentile_interval(drawn, LEVEL, first[name].groups, lowest=-1)
-            points = 100 * (first[name].share - second[name].share)
-            differences[name] = Difference(points, Interval(100 * low, 100 * high))
-        return differences
+            figures[name] = Figures(
+                first=self.first.metrics[name].percent,
+                second=self.second.metrics[name].percent,
+                points=100 * (first[name].share - second[name].share),
+                low=100 * low,
+                high=100 * high,
+            )
+        return figures
 
     @cached_property
     def on_documents(self) -> McNemar:
@@ -94,31 +100,17 @@ class Comparison(Printed):
         """The p of the main metric: robust accuracy, or accuracy where there are no alterations."""
         return self.on_groups.p if self.on_groups else self.by_group.p
 
-    @property
-    def figures(self) -> dict[str, dict[str, float]]:
-        """Both runs' metrics, their difference and the ends of its interval."""
-        return {
-            name: {
-                "first": self.first.metrics[name].percent,
-                "second": self.second.metrics[name].percent,
-                "points": difference.points,
-                **difference.interval._asdict(),
-            }
-            for name, difference in self.differences.items()
-        }
-
     def table(self) -> tuple[str, list[str], list[list[str]]]:
         """Return the figures as a title, headers and rows."""
         headers = ["metric", *self.names, "points", f"{LEVEL:.0%} interval"]
         rows = [
             [
                 name,
-                *map(format_percent, (first, second)),
-                format_points(points),
-                format_interval((low, high)),
+                *map(format_percent, (figures.first, figures.second)),
+                format_points(figures.points),
+                format_interval((figures.low, figures.high)),
             ]
             for name, figures in self.figures.items()
-            for first, second, points, low, high in [figures.values()]
         ]
         return " minus ".join(self.names), headers, rows
 
@@ -142,9 +134,7 @@ class Comparison(Printed):
         """Return names, figures and tests for JSON; null for what is not defined."""
         return {
             "names": [*self.names],
-            "figures": TypeAdapter(dict[str, dict[str, Percent]]).dump_python(
-                self.figures, mode="json"
-            ),
+            "figures": {name: of.model_dump(mode="json") for name, of in self.figures.items()},
             "on_documents": self.on_documents._asdict(),
             "on_groups": self.on_groups and self.on_groups._asdict(),
             "by_group": self.by_group._asdict(),

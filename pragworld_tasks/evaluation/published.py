@@ -7,7 +7,7 @@ the released run files (MIT licence).
 
 import csv
 import functools
-from importlib.resources import as_file, files
+from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.data.documents import Answer, Split
@@ -18,7 +18,7 @@ from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.files import read_json
 
 _LETTERS: dict[str, Answer | None] = {"y": "yes", "n": "no", "-": None}
-_FOLDER = files("pragworld_tasks.data") / "published_answers"
+_DATA = Path(__file__).parents[1] / "data"
 READINGS = ("majority", "1", "2", "3")
 
 
@@ -29,10 +29,9 @@ def published_models(split: Split = "manual") -> list[str]:
         >>> len(published_models("manual")), len(published_models("entity_tracking"))
         (14, 10)
     """
-    folder = _FOLDER / split
-    if not folder.is_dir():
-        return []
-    return sorted((file.name.removesuffix(".json") for file in folder.iterdir()), key=str.casefold)
+    folder = _DATA / "published_answers" / split
+    names = [file.stem for file in folder.iterdir()] if folder.is_dir() else []
+    return sorted(names, key=str.casefold)
 
 
 def published_answers(model: str, split: Split = "manual") -> Predictions:
@@ -56,8 +55,7 @@ def published_answers(model: str, split: Split = "manual") -> Predictions:
             f"published:{model}: no published answers of that model to the split {split}; "
             f"choose from {', '.join(models or published_models())}"
         )
-    with as_file(_FOLDER / split / f"{model}.json") as path:
-        content = read_json(path)
+    content = read_json(_DATA / "published_answers" / split / f"{model}.json")
     ours, released = (
         [_LETTERS[letter] for letter in content[field]] for field in ("answers", "answers_released")
     )
@@ -107,7 +105,7 @@ def published_rows(split: str) -> list[PublishedRow]:
     All figures on the manual split are by the released grouping (98 groups).
     """
     rows: dict[tuple[int, str, bool], PublishedRow] = {}
-    text = (files("pragworld_tasks.data") / "published_results.csv").read_text(encoding="utf-8")
+    text = (_DATA / "published_results.csv").read_text(encoding="utf-8")
     for line in csv.DictReader(text.splitlines()):
         if line["split"] == split:
             key = (int(line["table"]), line["model"], line["fine_tuned"] == "yes")

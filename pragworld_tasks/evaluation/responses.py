@@ -224,6 +224,8 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
         document = _DOCUMENT.validate_python(sample.doc)
     except ValidationError:
         where.refuse("not a sample of a pragworld task; pass those of a task on this split")
+    if "wording" in sample.doc:
+        where.refuse("of a task that does not answer each question once; pass those of another")
     responses = without_repeats(sample.filtered_resps)
     if len(responses) == 1 and isinstance(responses[0], str | None):
         answer = AnswerRecord.of_text(document.row, responses[0])

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pragworld_tasks.data.documents import Answer, Split, texts_digest
+from pragworld_tasks.data.documents import Answer, Split
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
-from pragworld_tasks.evaluation.scoring import ScoreReport, Share
+from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.evaluation.statistics import LEVEL, RESAMPLES
 from pragworld_tasks.files import read_json, read_package_toml
 
@@ -143,35 +143,6 @@ class RunRecord(_Part):
     def to_json(self) -> dict[str, Any]:
         """Return the record for JSON; null for what is not defined."""
         return self.model_dump(mode="json", by_alias=True)
-
-
-def to_record(
-    report: ScoreReport,
-    model: ModelRecord,
-    source: RunKind = "responses",
-    environment: EnvironmentRecord | None = None,
-    generator: dict[str, Any] | None = None,
-) -> RunRecord:
-    """Return the record of a run that has been scored, with what is known of its model."""
-    return RunRecord(
-        source=source,
-        model=model,
-        environment=environment or EnvironmentRecord(),
-        data=DataRecord(
-            split=report.split,
-            documents=len(report.documents),
-            groups=report.groups,
-            digest=report.documents_digest,
-            responses_digest=report.responses_digest,
-            texts_digest=texts_digest(report.documents),
-            generator=generator,
-        ),
-        metrics=report.metrics,
-        published=report.released,
-        breakdowns=report.breakdowns,
-        unreadable_reasons=report.unreadable_reasons,
-        answers=report.predictions.answers,
-    )
 
 
 def read_run_records(path: Path) -> dict[str, RunRecord]:

@@ -7,12 +7,18 @@ record, or answers that ship with this package.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from pragworld_tasks.data.documents import GENERATED, Document, Split, documents_digest
+from pragworld_tasks.data.documents import (
+    GENERATED,
+    Document,
+    Split,
+    documents_digest,
+    texts_digest,
+)
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError, logger
@@ -23,12 +29,12 @@ from pragworld_tasks.evaluation.published import (
 )
 from pragworld_tasks.evaluation.responses import Predictions, read_responses
 from pragworld_tasks.evaluation.run_record import (
+    DataRecord,
     EnvironmentRecord,
     ModelRecord,
     RunKind,
     RunRecord,
     read_run_records,
-    to_record,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.files import read_json, read_json_lines
@@ -57,7 +63,7 @@ class NamedRun:
     predictions: Predictions
     model: ModelRecord
     files: Sequence[Path] = ()
-    environment: EnvironmentRecord | None = None
+    environment: EnvironmentRecord = field(default_factory=EnvironmentRecord)
     generator: dict[str, Any] | None = None
 
     def documents(self) -> list[Document] | None:
@@ -90,7 +96,25 @@ class NamedRun:
 
     def to_record(self, report: ScoreReport) -> RunRecord:
         """Return the record of the run, with the metrics of its report."""
-        return to_record(report, self.model, self.source, self.environment, self.generator)
+        return RunRecord(
+            source=self.source,
+            model=self.model,
+            environment=self.environment,
+            data=DataRecord(
+                split=report.split,
+                documents=len(report.documents),
+                groups=report.groups,
+                digest=report.documents_digest,
+                responses_digest=report.responses_digest,
+                texts_digest=texts_digest(report.documents),
+                generator=self.generator,
+            ),
+            metrics=report.metrics,
+            published=report.released,
+            breakdowns=report.breakdowns,
+            unreadable_reasons=report.unreadable_reasons,
+            answers=report.predictions.answers,
+        )
 
 
 def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[NamedRun]:
@@ -141,7 +165,6 @@ def common_split(runs: Sequence[NamedRun]) -> Split:
 
 
 def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
-    """Return the runs that an argument names."""
     kind, _, name = argument.partition(":")
     path = Path(argument)
     if kind == "published":
@@ -158,7 +181,6 @@ def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
 
 
 def _published_run(model: str, split: Split) -> NamedRun:
-    """Return a released run of the paper."""
     answers = published_answers(model, split)
     return NamedRun(f"published:{model}", "published", split, answers, ModelRecord(name=model))
 
@@ -179,8 +201,8 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
             record.predictions,
             record.model,
             [path],
-            environment=record.environment,
-            generator=record.data.generator,
+            record.environment,
+            record.data.generator,
         )
         for name, record in read_run_records(path).items()
     ]
@@ -215,12 +237,6 @@ def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
 
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
-    _, first = next(iter(read_json_lines(path)))
-    if "wording" in first.get("doc", {}) or "word_perplexity" in first.get("metrics", []):
-        raise InputError(
-            f"{path}: samples of a task that does not answer each question once (it has several "
-            "wordings, or measures perplexity); pass those of another task"
-        )
     results, task = results_beside(path), task_and_date(path)[0]
     if part := part_of_run(results, task):
         raise InputError(f"{path}: {part}; pass a whole run")
@@ -301,7 +317,6 @@ def part_of_run(results: Mapping[str, Any], task: str, documents: int | None = N
 
 
 def _logged_model(results: Mapping[str, Any]) -> ModelRecord:
-    """Return the model that was evaluated."""
     config = results["config"]
     loaded = loaded_model(config.get("model_args"))
     unnamed = results.get("model_name") or config.get("model")
@@ -330,7 +345,6 @@ def loaded_model(model_args: str | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRecord:
-    """Return how the model ran on a task."""
     config, settings = results["config"], _of_task(results, "configs", task)
     is_generated = settings.get("output_type") != "multiple_choice"
     versions = {name: results.get(f"{name}_version") for name in ("lm_eval", "transformers")}

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from pragworld_tasks.data.documents import ALTERATIONS, OWN, Effect, Split, has_alterations
-from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.evaluation.statistics import (
     LEAST_GROUPS,
@@ -96,13 +95,16 @@ class PlainRun:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A metric with one layer ablated.
+class Difference:
+    """A difference from the plain run, in points, with an interval of its own."""
 
-    Attributes:
-        difference: Its difference from the plain run, with an interval of its own.
-        band: The interval of the difference such that those of all layers hold at once.
-    """
+    points: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A metric with one layer ablated; the bands of the differences hold for all layers at once."""
 
     share: Share
     difference: Difference

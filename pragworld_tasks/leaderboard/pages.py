@@ -154,8 +154,8 @@ def _pair(comparison: Comparison) -> dict[str, Any]:
         "p": f"{comparison.p:.3g}",
         "differ": comparison.p < SIGNIFICANT,
         "differences": [
-            [null_if_nan(round(value, 2)) for value in (difference.points, *difference.interval)]
-            for difference in comparison.differences.values()
+            [null_if_nan(round(value, 2)) for value in (of.points, of.low, of.high)]
+            for of in comparison.figures.values()
         ],
         "tests": [[unit, *test[:2], f"{test.p:.3g}"] for unit, test in tests.items() if test],
     }

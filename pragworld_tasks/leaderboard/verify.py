@@ -21,8 +21,8 @@ from pragworld_tasks.evaluation.responses import (
     read_predictions,
     without_repeats,
 )
-from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records, to_record
-from pragworld_tasks.evaluation.runs import RECORD, loaded_model, task_and_date
+from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
+from pragworld_tasks.evaluation.runs import RECORD, NamedRun, loaded_model, task_and_date
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
 from pragworld_tasks.leaderboard.boards import BoardRun
@@ -73,8 +73,9 @@ def verify(folder: Path) -> BoardRun:
     documents = split_documents(data.split, generator or {})
     report = score(documents, read_predictions(samples[0], documents))
     model = record.model.model_copy(update=loaded_model(record.environment.model_args))
-    computed = to_record(report, model, "lm-eval", record.environment, generator)
-    if differences := [*_differences(read_json(path), computed.to_json())]:
+    ran = samples, record.environment, generator
+    run = NamedRun("", "lm-eval", data.split, report.predictions, model, *ran)
+    if differences := [*_differences(read_json(path), run.to_record(report).to_json())]:
         # An answer says more than the metrics that it changes.
         first = min(differences, key=lambda difference: not difference.startswith("answers"))
         raise InputError(f"{path}: {first}; write it again with `pragworld-tasks submit`")

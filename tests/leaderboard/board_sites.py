@@ -16,7 +16,8 @@ from pragworld_interp import EXAMPLES
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
-from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
+from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, RunKind
+from pragworld_tasks.evaluation.runs import NamedRun
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
 from pragworld_tasks.layers.ablation_report import LayerReport
@@ -37,11 +38,14 @@ def make_run(
     documents: Sequence[Document],
     answers: Sequence[str | None] | Predictions | None = None,
     model: ModelRecord | None = None,
+    source: RunKind = "responses",
     **ran: Any,
 ) -> BoardRun:
-    """Return a run that gives these answers, else the gold ones; `to_record` takes the rest."""
+    """Return a run that gives these answers, else the gold ones; `NamedRun` takes the rest."""
     report = score(documents, answers or [document.answer for document in documents])
-    return BoardRun(name, to_record(report, model or ModelRecord(name=name), **ran), report)
+    model = model or ModelRecord(name=name)
+    run = NamedRun(name, source, report.split, report.predictions, model, **ran)
+    return BoardRun(name, run.to_record(report), report)
 
 
 def likelier(yes: Iterable[float]) -> Predictions:

@@ -79,12 +79,12 @@ def test_every_two_runs_are_compared_as_by_compare_scores(
         page.get_by_label("First", exact=True).select_option(label=first.name)
         page.get_by_label("Second", exact=True).select_option(label=second.name)
         compared, shown = compare_scores(first.report, second.report), cells("differences")
-        differences = compared.differences.values()
+        differences = compared.figures.values()
         assert [shown[column::5] for column in range(4)] == [
             [format_percent(share.percent) for share in first.report.metrics.values()],
             [format_percent(share.percent) for share in second.report.metrics.values()],
             [format_points(difference.points) for difference in differences],
-            [format_interval(difference.interval) for difference in differences],
+            [format_interval((difference.low, difference.high)) for difference in differences],
         ]
         assert compared.on_groups
         tests = (compared.on_groups, compared.by_group, compared.on_documents)

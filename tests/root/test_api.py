@@ -8,7 +8,7 @@ from json_lines import write_lines
 
 import pragworld_tasks as pt
 from pragworld_tasks.cli import main
-from pragworld_tasks.evaluation.run_record import ModelRecord, to_record
+from pragworld_tasks.evaluation.runs import find_runs
 
 
 @pytest.fixture
@@ -33,7 +33,8 @@ def test_the_command_prints_what_the_api_returns(
     result, other = map(pt.score, (manual, manual), responses, names)
     comparison = pt.compare(result, other)
     assert capsys.readouterr().out == f"{result.to_text()}\n{comparison.to_text()}\n"
-    record = to_record(result, ModelRecord(name="a")).to_json()
+    (run,) = find_runs([first])
+    record = run.to_record(result).to_json()
     assert json.loads(Path(out).read_text()) == {**record, "against": comparison.to_json()}
 
 
