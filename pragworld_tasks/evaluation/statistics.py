@@ -154,10 +154,7 @@ def bootstrap_intervals(
     is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
     Where all groups have the same share, it is `exact_interval`.
     """
-    if not tallies:
-        return {}
-    right, total = _stack(tallies)
-    shares = _resampled_shares(right[None], total, resamples, seed)[0]
+    shares = _resampled_shares(tallies, resamples=resamples, seed=seed)[0]
     return {
         name: percentile_interval(drawn, level, counted.groups)
         for (name, counted), drawn in zip(tallies.items(), shares.T, strict=True)
@@ -209,9 +206,7 @@ def bootstrap_differences(
     both cancels out. Draws in which a metric has no documents are NaN, and all draws of fewer than
     two groups.
     """
-    right, total = _stack(first)
-    right_second, _ = _stack(second)
-    shares = _resampled_shares(np.stack([right, right_second]), total, resamples, seed)
+    shares = _resampled_shares(first, second, resamples=resamples, seed=seed)
     return dict(zip(first, (shares[0] - shares[1]).T, strict=True))
 
 
@@ -227,11 +222,8 @@ def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict
         ...            {"all": [1, 1, 1, 1], "none": [0, 0, 0, 0]}.items()})
         {'all': Rank(place=1, low=1, high=1), 'none': Rank(place=2, low=2, high=2)}
     """
-    if not tallies:
-        return {}
-    right, total = _stack(tallies)
-    drawn = _resampled_shares(right[None], total, resamples, seed=0)[0]
-    shares = np.concatenate([(right.sum(axis=0) / total.sum(axis=0))[None], drawn])
+    (drawn,) = _resampled_shares(tallies, resamples=resamples, seed=0)
+    shares = np.concatenate([[[counted.share for counted in tallies.values()]], drawn])
     tail = (1 - LEVEL) / 2
     ranks = {}
     for column, name in enumerate(tallies):
@@ -295,8 +287,6 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
         McNemar(only_first=4, only_second=0, p=0.125)
     """
     first, second = np.asarray(first, dtype=np.bool_), np.asarray(second, dtype=np.bool_)
-    if first.shape != second.shape:
-        raise ValueError(f"two runs on different documents: {first.shape} and {second.shape}")
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     from scipy.special import bdtr
 
@@ -311,20 +301,17 @@ def average_ranks(values: ArrayLike) -> Floats:
     return ranks[place]
 
 
-def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
-    """Return right and total of all metrics, each [groups, metrics]."""
-    return (
-        np.stack([tally.right for tally in tallies.values()], axis=1),
-        np.stack([tally.total for tally in tallies.values()], axis=1),
-    )
-
-
-def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -> Floats:
+def _resampled_shares(*runs: Mapping[Name, Tally], resamples: int, seed: int) -> Floats:
     """Draw groups with replacement and return the shares in each draw, [runs, resamples, metrics].
 
     They are NaN where a draw has no document of a metric, and for metrics of fewer than two groups.
-    `right` is [runs, groups, metrics], and `total` is [groups, metrics].
+    All runs are on the same documents.
     """
+    if not runs[0]:
+        return np.empty((len(runs), resamples, 0))
+    right = np.stack([[counted.right for counted in run.values()] for run in runs])
+    right = right.swapaxes(1, 2)  # [runs, groups, metrics]
+    total = np.stack([counted.total for counted in runs[0].values()], axis=1)
     generator = np.random.default_rng(seed)
     groups = len(total)
     shares = np.empty((len(right), resamples, total.shape[1]))

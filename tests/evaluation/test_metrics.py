@@ -234,11 +234,6 @@ def test_mcnemar_against_counting_coin_throws(pairs: list[tuple[bool, bool]]) ->
     assert test.p == pytest.approx(extreme / 2**throws)
 
 
-def test_mcnemar_of_runs_on_different_documents_is_an_error() -> None:
-    with pytest.raises(ValueError, match="two runs on different documents"):
-        mcnemar([True, False], [True])
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 40, 1200])
 def test_tosses_of_a_coin_are_binomial(count: int) -> None:
     expected = binom.pmf(np.arange(count + 1), count, 0.5)
