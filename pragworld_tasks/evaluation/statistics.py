@@ -309,8 +309,7 @@ def _resampled_shares(*runs: Mapping[Name, Tally], resamples: int, seed: int) ->
     """
     if not runs[0]:
         return np.empty((len(runs), resamples, 0))
-    right = np.stack([[counted.right for counted in run.values()] for run in runs])
-    right = right.swapaxes(1, 2)  # [runs, groups, metrics]
+    right = np.stack([[counted.right for counted in run.values()] for run in runs]).swapaxes(1, 2)
     total = np.stack([counted.total for counted in runs[0].values()], axis=1)
     generator = np.random.default_rng(seed)
     groups = len(total)
