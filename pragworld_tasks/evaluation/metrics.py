@@ -14,7 +14,7 @@ from pragworld_tasks.evaluation.statistics import Bools, Ints, Tally, robust_tal
 from pragworld_tasks.files import read_package_toml
 
 YES, NO, UNREADABLE = 1, 0, -1
-_SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
+SIGNS: dict[Answer, int] = {"yes": YES, "no": NO}
 # Metrics of any task of which less is better.
 LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 # The label of each metric, its meaning, and what documents need to have it.
@@ -77,8 +77,11 @@ def to_arrays(
     released_group = _integers(document.released_group for document in documents)
     readings = readings_of(documents)
     return AnswerArrays(
-        gold=_integers(_SIGNS[document.answer] for document in documents),
-        predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
+        gold=_integers(SIGNS[document.answer] for document in documents),
+        predicted=_integers(
+            UNREADABLE if answer is None else SIGNS[answer]
+            for _, answer in zip(documents, answers, strict=True)
+        ),
         group=group,
         robust_group=released_group if released_grouping else group,
         is_original=_booleans(

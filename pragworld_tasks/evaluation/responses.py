@@ -126,6 +126,7 @@ class LoggedSample(BaseModel):
 
     doc: dict[str, Any]
     filtered_resps: list[Any] = []
+    metrics: list[str] = []
 
 
 class _AnswerLine(BaseModel):
@@ -137,12 +138,12 @@ class _AnswerLine(BaseModel):
     finish_reason: str | None = None
 
 
-def read_predictions(path: str | Path, documents: Sequence[Document]) -> Predictions:
-    r"""Read the answers in a file of responses, in the order of `documents`.
+def read_predictions(path: str | Path, documents: Sequence[Document] | None = None) -> Predictions:
+    r"""Read the answers in a file of responses, in the order of the rows.
 
     Args:
         path: the file. Responses without a row number are matched in their order.
-        documents: the documents of the split that was evaluated.
+        documents: the documents of the split that was evaluated, where they are known.
 
     Raises:
         InputError: A line holds no response, rows are missing or repeated, or the responses are to
@@ -156,17 +157,6 @@ def read_predictions(path: str | Path, documents: Sequence[Document]) -> Predict
         >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
         >>> set(pt.read_predictions(path, documents).ours)
         {'no'}
-    """
-    predictions = read_responses(Path(path))
-    predictions.check_documents(documents, str(path))
-    return replace(predictions, texts_digest=texts_digest(documents))
-
-
-def read_responses(path: Path) -> Predictions:
-    """Read the answers in a file of responses, in the order of the rows.
-
-    Raises:
-        InputError: A line holds no response, or rows are missing or repeated.
     """
     by_row: dict[int, _Read] = {}
     for where, content in read_json_lines(path):
@@ -186,13 +176,17 @@ def read_responses(path: Path) -> Predictions:
     ordered = [by_row[row] for row in range(len(by_row))]
     digests = {read.digest for read in ordered}
     asked = [read.asked for read in ordered if read.asked]
-    documents = [document for document in asked if isinstance(document, Document)]
-    return Predictions(
+    logged = [document for document in asked if isinstance(document, Document)]
+    predictions = Predictions(
         [read.answer for read in ordered],
         digests.pop() if len(digests) == 1 else None,
         texts_digest(asked) if len(asked) == len(ordered) else None,
-        documents if len(documents) == len(ordered) else None,
+        logged if len(logged) == len(ordered) else None,
     )
+    if documents is None:
+        return predictions
+    predictions.check_documents(documents, str(path))
+    return replace(predictions, texts_digest=texts_digest(documents))
 
 
 class _Read(NamedTuple):
@@ -224,8 +218,11 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
         document = _DOCUMENT.validate_python(sample.doc)
     except ValidationError:
         where.refuse("not a sample of a pragworld task; pass those of a task on this split")
-    if "wording" in sample.doc:
-        where.refuse("of a task that does not answer each question once; pass those of another")
+    if "wording" in sample.doc or "word_perplexity" in sample.metrics:
+        where.refuse(
+            "a sample of a task that does not answer each question once (it has several wordings, "
+            "or measures perplexity); pass those of another task"
+        )
     responses = without_repeats(sample.filtered_resps)
     if len(responses) == 1 and isinstance(responses[0], str | None):
         answer = AnswerRecord.of_text(document.row, responses[0])

@@ -27,7 +27,7 @@ from pragworld_tasks.evaluation.published import (
     published_models,
     reading_answers,
 )
-from pragworld_tasks.evaluation.responses import Predictions, read_responses
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.run_record import (
     DataRecord,
     EnvironmentRecord,
@@ -240,7 +240,7 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
     results, task = results_beside(path), task_and_date(path)[0]
     if part := part_of_run(results, task):
         raise InputError(f"{path}: {part}; pass a whole run")
-    predictions = read_responses(path)
+    predictions = read_predictions(path)
     split = predictions.logged[0].split if predictions.logged else None
     model = ModelRecord(name=path.stem)
     run = NamedRun(name or path.name, "responses", split, predictions, model, [path])

@@ -25,9 +25,8 @@ from pragworld_tasks.data.documents import (
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.metrics import (
-    NO,
     OF_READINGS,
-    YES,
+    SIGNS,
     AnswerArrays,
     shown_tallies,
     to_arrays,
@@ -58,7 +57,6 @@ Percent = Annotated[
     PlainSerializer(null_if_nan, return_type=float | None, when_used="json"),
 ]
 NOT_APPLICABLE, NOT_KNOWN = "not applicable", "not known"
-_GOLD: dict[Answer, int] = {"yes": YES, "no": NO}
 
 
 class Share(BaseModel):
@@ -213,8 +211,8 @@ class ScoreReport(Printed):
                 continue
             classes = np.array([classify(document) for document in self.documents])
             for name in names:
-                for gold in _GOLD if name in classes else ():
-                    covered = (classes == name) & (arrays.gold == _GOLD[gold])
+                for gold, sign in SIGNS.items() if name in classes else ():
+                    covered = (classes == name) & (arrays.gold == sign)
                     counted[breakdown, name, gold] = tally(arrays.correct, covered, arrays.group)
         nested: dict[str, dict[str, dict[Answer, Share]]] = {}
         for (breakdown, name, gold), share in _shares(counted).items():

@@ -12,7 +12,7 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.responses import Predictions, read_responses
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
 from pragworld_tasks.tiny import tiny_folder
@@ -40,7 +40,7 @@ def fresh(lm_eval: LmEval) -> Evaluation:
 
 def evaluated_documents(evaluation: Evaluation, task: str) -> list[Document]:
     """Return the documents in lm-eval's samples."""
-    documents = read_responses(evaluation.samples_file(task)).logged
+    documents = read_predictions(evaluation.samples_file(task)).logged
     assert documents
     return documents
 
