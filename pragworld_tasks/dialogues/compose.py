@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from zlib import crc32
 
 from pragworld_tasks.dialogues.grammar import is_left_open, verbalize, verbalize_one
-from pragworld_tasks.dialogues.household import HOUSEHOLD_MIX, HOUSEHOLD_TOPICS
+from pragworld_tasks.dialogues.household import HOUSEHOLD_TOPICS
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.styles import STYLES
-from pragworld_tasks.dialogues.topics import MIXES, TOPICS, Scene, Topic
+from pragworld_tasks.dialogues.styles import domain_style, repeated
+from pragworld_tasks.dialogues.topics import TOPICS, Scene, Topic
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Names
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
@@ -30,6 +30,7 @@ from pragworld_tasks.dialogues.world import (
     resolve_one,
     subjects,
 )
+from pragworld_tasks.files import read_package_toml
 
 _CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
 _HAS_SCENE = 0.85  # how often a dialogue of a domain with scenes has one
@@ -106,7 +107,9 @@ class Dialogue:
         """The utterances, each with its speaker's label. Raises `Unclear`."""
         lines = verbalize(self.exchanges, self.resolved, self.domain, self.cast)
         if self.closing:
-            lines.append(f"{self.cast.labels[0]}: {STYLES[self.domain].written(self.closing)}")
+            lines.append(
+                f"{self.cast.labels[0]}: {domain_style(self.domain).written(self.closing)}"
+            )
         return tuple(lines)
 
 
@@ -165,7 +168,7 @@ def compose(
             agents=rng.sample(vocabulary.agents, (2 if is_household else 3) + rng.below(2)),
             things=rng.sample(vocabulary.things, 2 * length + 2),
             places=rng.sample(vocabulary.places, 4 if is_household else fewest + rng.below(2)),
-            style=STYLES[domain],
+            style=domain_style(domain),
             first_scene=first_scene,
         )
         try:
@@ -191,11 +194,12 @@ def compose(
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
 
+@cache
 def topics_of(domain: Domain) -> tuple[Sequence[str], Mapping[str, Topic]]:
     """Return the topics of a domain: names to choose from, and all by name."""
-    if domain == "household":
-        return HOUSEHOLD_MIX, HOUSEHOLD_TOPICS
-    return MIXES[domain], TOPICS
+    mixes = read_package_toml(__package__, "topics.toml")
+    mix = repeated(mixes.get(domain) or mixes["shop"])
+    return mix, HOUSEHOLD_TOPICS if domain == "household" else TOPICS
 
 
 def _parts(

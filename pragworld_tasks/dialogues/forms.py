@@ -6,7 +6,6 @@ question is taken.
 
 from collections.abc import Callable, Iterator
 
-from pragworld_tasks.dialogues.scenes import scene_text
 from pragworld_tasks.dialogues.sentences import (
     SpokenExchange,
     agents_of,
@@ -23,6 +22,7 @@ from pragworld_tasks.dialogues.sentences import (
     them_or_it,
     yes_or_no,
 )
+from pragworld_tasks.dialogues.styles import scene_text
 from pragworld_tasks.dialogues.vocabulary import singular
 from pragworld_tasks.dialogues.world import REPLIER, SOME, Claim
 

@@ -9,11 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pragworld_tasks.dialogues.forms import FORMS
 from pragworld_tasks.dialogues.forms_of_household import FORMS_OF_HOUSEHOLD
 from pragworld_tasks.dialogues.forms_of_times import FORMS_OF_TIMES, NOT_SETTLED
-from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.sentences import SpokenExchange, him_or_her, pick, them_or_it
-from pragworld_tasks.dialogues.styles import STYLES, Style
+from pragworld_tasks.dialogues.styles import Style, domain_style
 from pragworld_tasks.dialogues.vocabulary import Cast, Domain
-from pragworld_tasks.dialogues.world import NOTHING_SAID, REPLIER, Claim, Exchange, latest
+from pragworld_tasks.dialogues.world import (
+    NOTHING_SAID,
+    NOWHERE,
+    REPLIER,
+    Claim,
+    Exchange,
+    Oddity,
+    latest,
+)
+from pragworld_tasks.files import read_package_toml
 
 _MOST_PHRASES = 60  # more than any sentence has
 _FOLLOWED = frozenset(("did", "where", "amount", "still"))  # by afterthoughts
@@ -58,7 +66,7 @@ def verbalize_one(
         domain: The domain whose phrases to use.
         cast: The speakers.
     """
-    style = STYLES[domain]
+    style = domain_style(domain)
     asker, replier = cast.labels
     question, reply = _utterances(exchange, meant, before, domain)
     return f"{asker}: {style.written(question)}", f"{replier}: {style.written(reply)}"
@@ -68,7 +76,7 @@ def _utterances(
     exchange: Exchange, meant: Exchange, before: Exchange, domain: Domain
 ) -> tuple[str, str]:
     """Return the question and the reply."""
-    turn = SpokenExchange(exchange, meant, before, STYLES[domain])
+    turn = SpokenExchange(exchange, meant, before, domain_style(domain))
     phrases = _phrases_in(turn.style)[exchange.form](turn)
     question = next(phrases)
     if exchange.form == "chat":
@@ -96,7 +104,7 @@ def _utterances(
         _, things, _ = turn.meant.claimed
         to = exchange.oddity.place
         named = turn.style.named(to) if to else ""
-        reply += " " + inconsistent_sentence(exchange.oddity, f"the {things[0]}", named)
+        reply += " " + _inconsistent_sentence(exchange.oddity, f"the {things[0]}", named)
     return question, reply
 
 
@@ -144,6 +152,24 @@ def _unknown(turn: SpokenExchange, question: str) -> str:
     ):
         phrases = (*_UNKNOWN, f"I didn't see {him_or_her(turn.meant.agent)}.")
     return pick(phrases, answer)
+
+
+def _inconsistent_sentence(oddity: Oddity, things: str, place: str) -> str:
+    """Return a sentence that contradicts common sense.
+
+    >>> _inconsistent_sentence(Oddity("hall", 0), "the pears", "the hall")
+    'But later the pears walked over to the hall without any help.'
+
+    Args:
+        oddity: What the sentence says has become of the things.
+        things: The things, with their article.
+        place: The place of the oddity with its article, or "" if it has none.
+    """
+    kind = "staying"
+    if oddity.place is not None:
+        kind = "vanishing" if oddity.place == NOWHERE else "moving"
+    sentences: list[str] = read_package_toml(__package__, "inconsistencies.toml")[kind]
+    return pick(sentences, oddity.wording).format(things=things, place=place)
 
 
 def _phrases_in(style: Style) -> dict[str, Callable[[SpokenExchange], Iterator[str]]]:

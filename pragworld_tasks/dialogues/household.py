@@ -445,11 +445,3 @@ HOUSEHOLD_TOPICS: dict[str, Topic] = {
     "gone and": partial(_went_to_two, connective="and"),
     "gone or": partial(_went_to_two, connective="or"),
 }
-HOUSEHOLD_MIX = (
-    *("somewhere",) * 7,
-    *("asked about",) * 5,
-    *("container",) * 2,
-    *("quantity",) * 2,
-    *("quantifier",) * 2,
-    *("journey",) * 6,
-)

@@ -6,7 +6,7 @@ establishes. A question has no answer if its presupposition fails ("who put them
 that are not there) or if people would disagree about the answer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Literal, NamedTuple, get_args
 
@@ -22,6 +22,7 @@ from pragworld_tasks.dialogues.vocabulary import (
     singular,
 )
 from pragworld_tasks.dialogues.world import NOWHERE, REPLIER, Cell, State
+from pragworld_tasks.files import read_package_toml
 
 Fact = Literal[
     "any",  # there are things in the place
@@ -390,85 +391,5 @@ def _noun_class(thing: str, place: str) -> Literal[NounNumber, "event"]:
 
 
 def _phrases_for(key: str, noun: Literal[NounNumber, "event"]) -> list[str]:
-    return _PHRASES.get(f"{noun} {key}") or _PHRASES[key]
-
-
-def _phrases(table: str) -> dict[str, list[str]]:
-    phrases: dict[str, list[str]] = {}
-    for line in table.strip().splitlines():
-        form, _, phrase = line.partition(": ")
-        phrases.setdefault(form, []).append(phrase)
-    return phrases
-
-
-# A phrase in each line, after its form. "sure" and "know" are kinds that have phrases of their own.
-_PHRASES = _phrases("""
-any: Are there any {things} in the {place}?
-any: Are there {things} in the {place}?
-exactly: Are there exactly {number} {things} in the {place}?
-exactly: Is it true that there are exactly {number} {things} in the {place}?
-more than: Are there more than {number} {things} in the {place}?
-all: Are all of the {things} in the {place}?
-all: Are all the {things} in the {place}?
-all: Is it true that all of the {things} are in the {place}?
-some: Are at least some of the {things} in the {place}?
-some: Is it true that at least some of the {things} are in the {place}?
-left: Did {agent} put any {things} in the {place}?
-left: Did {agent} leave any {things} in the {place}?
-singular any: Is the {things} in the {place}?
-singular any: Is it true that the {things} is in the {place}?
-mass any: Is there any {things} in the {place}?
-mass all: Is all of the {things} in the {place}?
-mass all: Is all the {things} in the {place}?
-mass some: Is at least some of the {things} in the {place}?
-singular left: Did {agent} put the {things} in the {place}?
-singular left: Did {agent} leave the {things} in the {place}?
-singular that any: the {things} is in the {place}
-mass that any: there is {things} in the {place}
-mass that all: all of the {things} is in the {place}
-singular that left: {agent} put the {things} in the {place}
-event any: Is the {things} on {place}?
-event any: Is the {things} planned for {place}?
-event any: Is the {things} going to be on {place}?
-event left: Did {agent} arrange the {things} for {place}?
-event left: Was it {agent} who arranged the {things} for {place}?
-event went: Is {agent} free on {place}?
-event went: Is it true that {agent} is free on {place}?
-event moved: Did {agent} move the {things} to {place}?
-event told: Did {agent} say when the {things} is?
-event that any: the {things} is on {place}
-event that left: {agent} arranged the {things} for {place}
-event sure where: Is {knower} sure when the {things} is?
-event sure where: Is {knower} sure about when the {things} is?
-event know where: Does {knower} know when the {things} is?
-event know agent knows: Does {agent} know when the {things} is?
-event sure who: Is {knower} sure who arranged the {things} for {place}?
-event know who: Does {knower} know who arranged the {things} for {place}?
-left exactly: Did {agent} put exactly {number} {things} in the {place}?
-left exactly: Did {agent} leave exactly {number} {things} in the {place}?
-left all: Did {agent} put all of the {things} in the {place}?
-left all: Did {agent} leave all the {things} in the {place}?
-left some: Did {agent} put at least some of the {things} in the {place}?
-left some: Did {agent} leave at least some of the {things} in the {place}?
-went: Has {agent} been to the {place}?
-went: Is it true that {agent} has been to the {place}?
-moved: Did {agent} move the {things} to the {place}?
-told: Did {agent} say where the {things} {are}?
-sure that: Is {knower} sure that {fact}?
-sure that: Can {knower} be sure that {fact}?
-know that: Does {knower} know that {fact}?
-that any: there are {things} in the {place}
-that exactly: there are exactly {number} {things} in the {place}
-that all: all of the {things} are in the {place}
-that left: {agent} put {things} in the {place}
-sure where: Is {knower} sure where the {things} {are}?
-sure where: Is {knower} sure about where the {things} {are}?
-know where: Does {knower} know where the {things} {are}?
-know agent knows: Does {agent} know where the {things} {are}?
-sure who: Is {knower} sure who put the {things} in the {place}?
-know who: Does {knower} know who put the {things} in the {place}?
-know who: Does {knower} know who left the {things} in the {place}?
-sure how many: Is {knower} sure how many {things} are in the {place}?
-sure how many: Is {knower} sure about how many {things} are in the {place}?
-know how many: Does {knower} know how many {things} are in the {place}?
-""")
+    table: Mapping[str, Mapping[str, list[str]]] = read_package_toml(__package__, "questions.toml")
+    return table[noun].get(key) or table["plural"][key]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import Style
-from pragworld_tasks.dialogues.vocabulary import WOMEN, Domain, NounNumber, is_time, number_of
+from pragworld_tasks.dialogues.vocabulary import WOMEN, NounNumber, is_time, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,
@@ -724,46 +724,4 @@ TOPICS: dict[str, Topic] = {
     "or": partial(_connected, connective="or", by_agent=False),
     "done and": partial(_connected, connective="and", by_agent=True),
     "done or": partial(_connected, connective="or", by_agent=True),
-}
-_MIX = (
-    *("somewhere",) * 6,
-    *("asked about",) * 6,
-    *("quantity",) * 3,
-    *("quantifier",) * 4,
-    *("presence",) * 2,
-    "contents",
-    "and",
-    *("or",) * 2,
-    "moved",
-    *("journey",) * 6,
-    "knowledge",
-    "small talk",
-    *("alibi",) * 2,
-    *("contrast",) * 2,
-    *("container",) * 4,
-    *("second hand",) * 2,
-    "hedge",
-    "correction",
-    *("chain",) * 4,
-)
-MIXES: dict[Domain, tuple[str, ...]] = {
-    "shop": _MIX,
-    "clinic": _MIX,
-    "everyday": (
-        *("proposal",) * 8,
-        *("somewhere",) * 4,
-        *("asked about",) * 2,
-        "presence",
-        "contents",
-        "or",
-        *("moved",) * 3,
-        *("journey",) * 3,
-        *("knowledge",) * 2,
-        *("small talk",) * 2,
-        *("scene",) * 2,
-        "contrast",
-        "second hand",
-        "correction",
-        "hedge",
-    ),
 }

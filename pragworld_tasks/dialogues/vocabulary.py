@@ -1,13 +1,12 @@
-"""The vocabulary of the generated dialogues: people, things and places.
+"""The vocabulary of the generated dialogues: people, things and places, from `vocabulary.toml`."""
 
-Each word list has two parts. The held-out words occur in the split `test_vocabulary` and nowhere
-else.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Literal, NamedTuple, get_args
+
+from pragworld_tasks.files import read_package_toml
 
 Domain = Literal["household", "shop", "clinic", "everyday", "conversation"]
 VocabularyPart = Literal["regular", "held out"]
@@ -42,125 +41,20 @@ class Cast:
     names: tuple[str, str]
 
 
-def _split(text: str) -> tuple[str, ...]:
-    """Return the words of a text, or its comma-separated parts if it has commas."""
-    return tuple(filter(None, text.split("," if "," in text else None)))
-
-
-# The household has the names that are common in the released dialogues, the other domains more.
-_HOUSEHOLD_WOMEN = _split(
-    "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Ava Emily "
-    "Abigail Charlotte Madison"
-)
-_HOUSEHOLD_MEN = _split(
-    "Noah Owen Jack Lucas Jayden Hunter Logan Oliver Ethan Liam Henry Samuel Nathan Carter "
-    "Alexander Aiden Benjamin Jackson William Mason"
-)
-_WOMEN = _split(
-    "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Nora Zoe "
-    "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen"
-)
-_MEN = _split(
-    "Noah Owen Jack Lucas Jayden Hunter Logan Oliver Ethan Liam Henry Samuel Daniel Leo Max Oscar "
-    "Felix Hugo Ivan Omar Kenji Mateo Diego Ravi Anton Victor Simon Walter Jonas Peter Gavin "
-    "Dennis"
-)
-_HELD_OUT_WOMEN = _split("Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind")
-_HELD_OUT_MEN = _split("Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame")
-WOMEN = frozenset(_HOUSEHOLD_WOMEN + _WOMEN + _HELD_OUT_WOMEN)
-_AGENTS: dict[VocabularyPart, tuple[str, ...]] = {
-    "regular": _WOMEN + _MEN,
-    "held out": _HELD_OUT_WOMEN + _HELD_OUT_MEN,
-}
-
-# The things, in the plural, in the singular and mass nouns, and the places of each domain.
-_NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
-    "household": {
-        "regular": (
-            "oranges,apples,grapes,peaches,limes,pears,plums,turnips,pumpkins,beans,carrots,"
-            "potatoes,strawberries,lettuces,eggplants,cherries,bananas,radishes,pineapples,"
-            "grapefruits,peas,green peppers,cabbages,watermelons",
-            "persimmon,sweet potato,onion,melon,coconut,cauliflower",
-            "asparagus,celery,corn,broccoli",
-            "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
-            "workshop,closet,den,patio,porch,staircase,crawlspace,lounge,study,TV room,back yard,"
-            "front yard,bathroom,dining room,garden,basement,hallway,master bedroom,laundry",
-        ),
-        "held out": (
-            "apricots figs parsnips walnuts olives courgettes shallots quinces",
-            "papaya avocado artichoke",
-            "oatmeal cinnamon kale",
-            "larder,conservatory,nursery,greenhouse,laundry room",
-        ),
-    },
-    "shop": {
-        "regular": (
-            "lamps kettles mirrors blankets candles cushions teapots vases clocks umbrellas "
-            "notebooks scarves baskets tablecloths mugs frames stools curtains toasters backpacks "
-            "helmets gloves belts suitcases",
-            "telescope ladder globe typewriter guitar rug tent bicycle",
-            "ribbon,string,paint,wrapping paper,glue,fabric,wool,tape",
-            "lobby,storeroom,basement,warehouse,showroom,back room,stockroom,front aisle,"
-            "back office,loading bay,delivery van,sale corner,upper gallery,annexe",
-        ),
-        "held out": (
-            "lanterns ladles doormats corkscrews hammocks easels saucers padlocks",
-            "harp anvil accordion",
-            "varnish charcoal twine",
-            "shed,courtyard,vault,kiosk,side passage",
-        ),
-    },
-    "clinic": {
-        "regular": (
-            "tablets bandages syringes samples prescriptions thermometers plasters crutches charts "
-            "letters slings inhalers swabs needles masks aprons splints capsules ointments towels "
-            "pillows forms gowns lancets",
-            "wheelchair microscope stretcher file walker monitor trolley toolbox",
-            "gauze,cotton wool,disinfectant,shampoo,insulin,saline,bleach,lotion",
-            "pharmacy,laboratory,waiting room,ward,treatment room,ambulance,staff room,"
-            "consulting room,reception area,X-ray room,examination room,linen room,changing room,"
-            "archive",
-        ),
-        "held out": (
-            "catheters stethoscopes vials pipettes bedpans wristbands scalpels braces",
-            "incubator defibrillator centrifuge",
-            "iodine plasma talcum",
-            "isolation room,scanner room,infirmary,dispensary,recovery room",
-        ),
-    },
-}
-_DAYS = "Monday Tuesday Wednesday Thursday Friday"
-_NOUNS["everyday"] = {
-    "regular": (
-        "",
-        "picnic,barbecue,book club,rehearsal,birthday party,garden party,game night,"
-        "farewell dinner,housewarming,film night,hiking trip,yard sale,cooking class,"
-        "family lunch,staff meeting,photo session,quiz,bake sale,street fair,flat viewing,"
-        "video call,dance lesson,chess evening,team breakfast,choir practice,museum visit,"
-        "boat trip,parents' meeting,planning meeting,farewell drink,dentist appointment,"
-        "haircut,driving lesson,car inspection,eye test,vet visit,grocery run,"
-        "trip to the bank,house cleaning,passport renewal,piano lesson,parcel pickup",
-        "",
-        ",".join(f"{day} {part}" for day in _DAYS.split() for part in ("morning", "afternoon")),
-    ),
-    "held out": (
-        "",
-        "wine tasting,poetry reading,costume ball,pottery workshop,bicycle tour,brunch,jam session,"
-        "table tennis match,charity run,karaoke night,guided walk,language exchange,tyre change,"
-        "trip to the tailor,window cleaning",
-        "",
-        "Saturday evening,Sunday evening,Saturday night,Sunday night,Saturday noon,Sunday noon",
-    ),
-}
-_EVENTS = frozenset(_split(",".join(nouns[1] for nouns in _NOUNS["everyday"].values())))
-_TIMES = frozenset(_split(",".join(nouns[3] for nouns in _NOUNS["everyday"].values())))
+_FILE = read_package_toml(__package__, "vocabulary.toml")
+_PEOPLE: Mapping[str, Mapping[str, list[str]]] = _FILE["people"]
+_NOUNS: Mapping[Domain, Mapping[VocabularyPart, Mapping[str, list[str]]]] = _FILE["nouns"]
+_SINGULARS: Mapping[str, str] = _FILE["singulars"]
+WOMEN = frozenset(chain(*(people["women"] for people in _PEOPLE.values())))
 _NUMBERS: dict[str, NounNumber] = {
     thing: number
     for parts in _NOUNS.values()
     for nouns in parts.values()
-    for number, text in zip(get_args(NounNumber), nouns, strict=False)
-    for thing in _split(text)
+    for number in get_args(NounNumber)
+    for thing in nouns.get(number, ())
 }
+_EVENTS = frozenset(chain(*(nouns["singular"] for nouns in _NOUNS["everyday"].values())))
+_TIMES = frozenset(chain(*(nouns["places"] for nouns in _NOUNS["everyday"].values())))
 DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)  # those that dialogues are composed for
 
 
@@ -171,11 +65,13 @@ def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
     >>> domain_vocabulary("shop", "held out").places
     ('shed', 'courtyard', 'vault', 'kiosk', 'side passage')
     """
-    *things, places = map(_split, _NOUNS[domain][part])
-    agents = _AGENTS[part]
-    if (domain, part) == ("household", "regular"):
-        agents = _HOUSEHOLD_WOMEN + _HOUSEHOLD_MEN
-    return Names(agents, tuple(chain(*things)), places)
+    nouns = _NOUNS[domain][part]
+    people = _PEOPLE["household" if (domain, part) == ("household", "regular") else part]
+    return Names(
+        agents=(*people["women"], *people["men"]),
+        things=tuple(chain(*(nouns.get(number, ()) for number in get_args(NounNumber)))),
+        places=tuple(nouns["places"]),
+    )
 
 
 def number_of(thing: str) -> NounNumber:
@@ -193,18 +89,6 @@ CASTS = (
     Cast(("Alice", "Bob"), ("Alice", "Bob")),
     Cast(("Alice", "Bob"), ("the woman", "the man")),
 )
-
-_SINGULARS = {
-    "peaches": "peach",
-    "radishes": "radish",
-    "potatoes": "potato",
-    "tomatoes": "tomato",
-    "mangoes": "mango",
-    "cherries": "cherry",
-    "strawberries": "strawberry",
-    "scarves": "scarf",
-    "crutches": "crutch",
-}
 
 
 def is_event(thing: str) -> bool:

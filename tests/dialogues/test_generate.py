@@ -27,7 +27,6 @@ from pragworld_tasks.dialogues.display import group_to_text, select_groups
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_domain, draw_plan
 from pragworld_tasks.dialogues.questions import QUESTION_FORMS, Question, evaluate
-from pragworld_tasks.dialogues.scenes import SCENES, scene_text
 from pragworld_tasks.dialogues.settings import (
     ALTERATION_SHARES,
     GENERATED_SPLITS,
@@ -36,6 +35,7 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.styles import domain_style, scene_text
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.dialogues.vocabulary import (
     DOMAINS,
@@ -316,7 +316,7 @@ def test_only_test_vocabulary_has_the_held_out_words(domain: Domain) -> None:
 def test_scenes_name_nothing_that_a_question_is_about() -> None:
     vocabularies = [domain_vocabulary("everyday", part) for part in ("regular", "held out")]
     names = [name for vocabulary in vocabularies for slot in vocabulary for name in slot]
-    for text in (text for scene in SCENES for pair in scene for text in pair):
+    for text in (text for pair in domain_style("everyday").chat for text in pair):
         for spoken in {scene_text(text, choice) for choice in range(12)}:
             assert not re.search(r"[{|]", spoken)
             words = f" {re.sub(r'[^a-z ]', ' ', spoken.lower())} "
