@@ -208,9 +208,10 @@ def _claims_of(
     claimed = False
     for word in _pattern("word").finditer(text, start, end):
         opens, kind = _before(text[max(start, word.start() - _LEFT) : word.start()])
-        whole = text[word.start() : word.end() + _RIGHT]
         behind = text[word.end() : word.end() + _RIGHT]
-        if not (opens or kind) or _pattern("leaves_open").match(whole):
+        if not (opens or kind) or _pattern("leaves_open").match(
+            text, word.start(), word.end() + _RIGHT
+        ):
             continue
         answer = _ANSWERS[word["word"]]
         if opens and is_first and not claimed:
@@ -220,7 +221,7 @@ def _claims_of(
                 taken_back = bool(_pattern("is_taken_back").match(behind))
                 yield _Claim(answer, kind or _Kind.SENTENCE, line, True, taken_back)
         elif _pattern("ends").match(behind):
-            alone = opens and text.endswith("\n\n", 0, start) and _pattern("closes").match(behind)
+            alone = opens and _pattern("closes").match(behind)
             yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
         claimed = True
     if claimed or _pattern("word").search(text, start, end):
@@ -243,15 +244,13 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
     if _pattern("condition").search(bare):
         return False, None
     if _pattern("tentative_label").search(bare):
-        return False, _Kind.SENTENCE
+        return False, _Kind.NOUN
     opens = not bare.strip(" ,:'") or bool(_pattern("opener").fullmatch(bare))
     if _pattern("boxed").search(text):
         return opens, _Kind.FINAL
+    if not opens and _pattern("is_others").search(bare) and not _pattern("is_own").search(bare):
+        return False, None
     if _pattern("behind_label").search(bare):
-        if _pattern("somebodys").search(bare) or (
-            _pattern("is_reported").search(bare) and not _pattern("is_own").search(bare)
-        ):
-            return False, None
         if _pattern("final_label").search(bare):
             return opens, _Kind.FINAL
         return opens, _Kind.LABELLED if _pattern("colon_label").fullmatch(bare) else _Kind.STATED
@@ -259,13 +258,13 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
         return opens, _Kind.STATED
     if opens:
         return True, None
-    if bare.endswith(":") and bare.count(":") == 1 and len(bare.split()) > 3:
-        return False, None if _pattern("is_speech").search(
-            " ".join(bare.split()[-5:])
-        ) else _Kind.STATED
-    if _pattern("is_speech").search(bare) or _pattern("word").search(bare):
+    if _pattern("is_speech").search(bare):
         return False, None
-    return False, _Kind.SENTENCE if bare.endswith(",") else None
+    if bare.endswith(":") and bare.count(":") == 1 and len(bare.split()) > 3:
+        return False, _Kind.STATED
+    if _pattern("word").search(bare):
+        return False, None
+    return False, _Kind.SENTENCE if _pattern("set_off").search(text) else None
 
 
 def _bare(text: str) -> str:

@@ -1,5 +1,6 @@
 """Yes and no out of free text: what models write, what is no answer, and the released reading."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,9 @@ def test_a_wrapped_answer_is_read_as_itself(answer: str, case: Case, wrapped: st
     assert read_answer(wrapped.format(case(answer))) == answer
 
 
-words = st.sampled_from(["yes", "no", "(no)", "or", "and", "/", "\n", "**"])
+words = st.sampled_from(
+    ["yes", "no", "(no)", "or", "and", "/", "Answer:", "label: yes", "\n", "**"]
+)
 
 
 @example("yes", str.lower, "{}", "(no)")
@@ -84,9 +87,9 @@ words = st.sampled_from(["yes", "no", "(no)", "or", "and", "/", "\n", "**"])
 def test_an_explanation_never_changes_the_answer(
     answer: str, case: Case, wrapped: str, explanation: str
 ) -> None:
-    # A reasoning block that ends further down is reasoning, not explanation.
-    explanation = explanation.replace("</", "")
-    assert read_answer(f"{wrapped.format(case(answer))}\nbecause {explanation}") == answer
+    # Reasoning that ends further down is no explanation, and a second label answers anew.
+    explanation = explanation.replace("</", "").replace("\n label: ", "")
+    assert read_answer(f"{wrapped.format(case(answer))}\nbecause {explanation} it is") == answer
 
 
 separators = st.sampled_from([" ", ", ", ". ", "; ", ": ", "! ", " - ", " (", "\n"])
@@ -102,7 +105,11 @@ def test_nor_does_an_explanation_on_the_same_line(
     assert read_answer(case(answer) + separator + " ".join(explanation)) == answer
 
 
-@given(st.text("bcdfgjklmpquvwxz h.,!?\n()*"))
+@given(
+    st.text("bcdfgijklmpquvwxz aeh.,!?\n()*").filter(
+        lambda text: not re.match(r"\W*(?:ja|da|ei)\b", text)  # other languages
+    )
+)
 def test_text_without_any_word_that_answers_is_unreadable(text: str) -> None:
     assert read_answer(text) is None
 
