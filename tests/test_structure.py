@@ -47,7 +47,7 @@ BUDGETS = {
     "pragworld_tasks/tiny": 20,
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_890,
-    "pragworld_tasks/dialogues": 6_060,
+    "pragworld_tasks/dialogues": 6_020,
     "pragworld_tasks/text_alterations": 3_785,
     "pragworld_interp": 5_000,
     "pragworld_train": 2_700,

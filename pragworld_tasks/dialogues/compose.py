@@ -8,6 +8,7 @@ from zlib import crc32
 
 from pragworld_tasks.dialogues.grammar import is_left_open, verbalize, verbalize_one
 from pragworld_tasks.dialogues.household import HOUSEHOLD_TOPICS
+from pragworld_tasks.dialogues.sentences import PHRASES
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import domain_style, repeated
@@ -32,10 +33,8 @@ from pragworld_tasks.dialogues.world import (
 )
 from pragworld_tasks.files import read_package_toml
 
-_CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
 _HAS_SCENE = 0.85  # how often a dialogue of a domain with scenes has one
 _OPENS_WITH_TALK = 0.8
-_LEAVES_OPEN = "I'll let you know."  # to a reply that proposes another time
 _ATTEMPTS = 10_000  # a few are enough, unless the topics exclude each other
 
 
@@ -184,9 +183,11 @@ def compose(
             )
         except Unclear:
             continue
-        closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
+        closing = ""
+        if rng.happens(0.3) and not is_household:
+            closing = rng.choice(PHRASES["closing"])
         if exchanges and is_left_open(exchanges[-1]):
-            closing = _LEAVES_OPEN
+            closing = PHRASES["left open"][0]
         dialogue = Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
         vars(dialogue).update(resolved=resolved)
         if exchanges and _is_plausible(dialogue.resolved) and dialogue.is_clear:

@@ -10,12 +10,12 @@ from pragworld_tasks.dialogues.sentences import (
     SpokenExchange,
     agents_of,
     amount_in_words,
+    amount_phrase,
     attribution,
     him_or_her,
-    is_one,
-    is_or_are,
     number_in_words,
     objects_of,
+    phrase,
     pick,
     places_of,
     statement,
@@ -23,7 +23,6 @@ from pragworld_tasks.dialogues.sentences import (
     yes_or_no,
 )
 from pragworld_tasks.dialogues.styles import scene_text
-from pragworld_tasks.dialogues.vocabulary import singular
 from pragworld_tasks.dialogues.world import REPLIER, SOME, Claim
 
 
@@ -106,8 +105,7 @@ def _count(turn: SpokenExchange) -> Iterator[str]:
         yield pick(questions, ask)
     if turn.claim == Claim(amount=SOME):
         them, there = them_or_it(turn.meant.thing), turn.style.there
-        only = (f"only some of {them}.", f"only some of {them} are {there}.", "only some.")
-        yield pick(only, exchange.wordings[1])
+        yield phrase("only some of them", exchange.wordings[1], them=them, there=there)
     else:
         yield _with_amount(turn, number_suffices=True)
 
@@ -118,29 +116,10 @@ def _with_amount(turn: SpokenExchange, number_suffices: bool) -> str:
     sentence = statement(turn, pick(turn.style.verbs, wording))
     if claim.agents or claim.source or claim.amount.kind == "the":
         return sentence
-    thing, place = turn.meant.thing, turn.style.where_it_is(turn.meant.place)
-    assert thing is not None
-    there, are = turn.style.there, is_or_are(turn)
-    noun = singular(thing) if is_one(claim.amount) else thing
+    name = "number suffices" if number_suffices else "number"
     if claim.amount.kind in ("all", "some"):
-        what = f"all of the {thing}" if claim.amount.kind == "all" else f"some {thing}"
-        phrases = (
-            sentence,
-            f"{claim.amount.kind} of {them_or_it(thing)} {are}.",
-            f"{what} {are} {place}.",
-            f"{claim.amount.kind} of the {thing} {are} {there}.",
-            f"I saw {claim.amount.kind} of {them_or_it(thing)} {there}.",
-        )
-        return pick(phrases, wording)
-    amount = number_in_words(claim.amount)
-    phrases = (
-        sentence,
-        f"{amount} {are} {there}.",
-        f"{amount} {noun} {are} {place}.",
-        f"there {are} {amount}.",
-        f"{amount}.",
-    )
-    return pick(phrases if number_suffices else phrases[:3], wording)
+        name = f"{claim.amount.kind} of them"
+    return amount_phrase(name, turn, turn.style.where_it_is(turn.meant.place), sentence)
 
 
 def _what(turn: SpokenExchange) -> Iterator[str]:
@@ -220,8 +199,7 @@ def _correction(turn: SpokenExchange) -> str:
         correct = f"it was {agents_of(claim)}"
     else:
         correct = number_in_words(claim.amount)
-    sorry = pick(("no, sorry,", "no, wait,", "no, I mean"), turn.exchange.wordings[1])
-    return f"{sorry} {correct}."
+    return phrase("correction", turn.exchange.wordings[1], correct=correct)
 
 
 def _went(turn: SpokenExchange) -> Iterator[str]:

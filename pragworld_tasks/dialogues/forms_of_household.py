@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pragworld_tasks.dialogues.forms import FORMS
 from pragworld_tasks.dialogues.sentences import (
     SpokenExchange,
-    is_one,
-    is_or_are,
-    number_in_words,
+    amount_phrase,
     pick,
     statement,
     them_or_it,
 )
-from pragworld_tasks.dialogues.vocabulary import singular
 from pragworld_tasks.dialogues.world import Claim
 
 
@@ -73,30 +70,14 @@ def _claim_of_amount(turn: SpokenExchange, is_counted: bool) -> str:
     claim, wording = turn.claim, turn.meant.wordings[1]
     if claim.agents or claim.source or claim.amount.kind == "the":
         return statement(turn, pick(turn.style.verbs, wording))
-    thing, place, there = turn.meant.thing, turn.place, turn.style.there
-    assert thing is not None
-    are, them = is_or_are(turn), them_or_it(thing)
-    phrases: tuple[str, ...]
-    if claim.amount.kind == "all":
-        phrases = (f"all of {them} {are} {place}.", f"all of the {thing} {are} {place}.")
-    elif claim.amount.kind == "some":
-        phrases = (f"some {are} {place}.", f"some {thing} {are} {place}.")
+    kind = claim.amount.kind
+    if kind in ("all", "some") or (is_counted and kind in ("at least", "either")):
+        name = f"household {kind}"
     else:
-        amount = number_in_words(claim.amount)
-        noun = singular(thing) if is_one(claim.amount) else thing
-        if is_counted:
-            phrases = (f"there {are} {amount}.", f"{amount}.", f"{amount} {noun} {are} {place}.")
-            if turn.exchange.place is None:
-                phrases = (f"there {are} {amount}.", f"{amount} {are} {there}.")
-            if claim.amount.kind == "at least":
-                phrases = (f"there {are} {amount} {there}.",)
-            elif claim.amount.kind == "either":
-                phrases = (f"there {are} {amount}.", f"{amount}.")
-        else:
-            phrases = (f"{amount} {are} {there}.",)
-            if turn.exchange.place is not None:
-                phrases += (f"{amount} {noun} {are} {place}.", f"{amount} {are} {place}.")
-    return pick(phrases, wording)
+        name = "household number suffices" if is_counted else "household number"
+        if turn.exchange.place is None:
+            name += " there"
+    return amount_phrase(name, turn, turn.place)
 
 
 FORMS_OF_HOUSEHOLD = {

@@ -6,6 +6,7 @@ from pragworld_tasks.dialogues.forms import FORMS
 from pragworld_tasks.dialogues.sentences import (
     SpokenExchange,
     attribution,
+    phrase,
     pick,
     places_of,
     yes_or_no,
@@ -17,50 +18,18 @@ def _shall(turn: SpokenExchange) -> Iterator[str]:
     exchange, (ask, answer), style = turn.exchange, turn.exchange.wordings, turn.style
     meant, before = turn.meant, turn.before
     time, asked_before = meant.place, (before.form, before.thing, before.claim.places)
-    asked: tuple[str, ...]
+    name = "proposal" if exchange.thing else "proposal of another time"
     if asked_before == ("shall", meant.thing, (time,)):  # the replier has proposed it
-        asked = (
-            f"{time} is fine with me. Shall we agree on that for {turn.things}?",
-            f"yes, {time} is possible. Shall we do {turn.things} then?",
-            f"{time} suits me, too. Shall I write {turn.things} down for then?",
-        )
-    elif exchange.thing:
-        asked = (
-            f"shall we say {time} for {turn.things}?",
-            f"how about {time} for {turn.things}?",
-            f"why don't we plan {turn.things} for {time}?",
-            f"is {time} all right with you for {turn.things}?",
-            f"could we do {turn.things} {turn.place}?",
-        )
-    else:
-        asked = (f"shall we say {time} then?", f"then how about {time}?")
-    yield pick(asked, ask)
+        name = "proposal accepted"
+    assert time is not None
+    yield phrase(name, ask, time=time, things=turn.things, place=turn.place)
     if exchange.reply == "yes":
-        yield pick(_AGREED, answer)
+        yield phrase("agreed", answer)
     elif exchange.reply == "no":
-        yield pick(_TURNED_DOWN, answer)
+        yield phrase("turned down", answer)
     else:
         other = style.named(turn.claim.places[0])
-        yield pick(_COUNTERED, answer).format(no=pick(_TURNED_DOWN, ask), other=other)
-
-
-NOT_SETTLED = ("let me check first.", "I'll have to ask at home.", "I can't say yet.")
-_AGREED = (
-    "good idea.",
-    "yes, let's do that.",
-    "that suits me well.",
-    "fine with me.",
-    "sure, why not?",
-    "all right, it's a deal.",
-)
-_TURNED_DOWN = (
-    "I'm afraid I can't, my parents are visiting.",
-    "no, that won't work.",
-    "sorry, I have to work.",
-    "no, I'd rather not.",
-    "that's a bad time for me.",
-)
-_COUNTERED = ("{no} Could we do {other}?", "{no} Would {other} be possible?")
+        yield phrase("countered", answer, no=phrase("turned down", ask), other=other)
 
 
 def _free(turn: SpokenExchange) -> Iterator[str]:

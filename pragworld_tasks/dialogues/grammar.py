@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pragworld_tasks.dialogues.forms import FORMS
 from pragworld_tasks.dialogues.forms_of_household import FORMS_OF_HOUSEHOLD
-from pragworld_tasks.dialogues.forms_of_times import FORMS_OF_TIMES, NOT_SETTLED
-from pragworld_tasks.dialogues.sentences import SpokenExchange, him_or_her, pick, them_or_it
+from pragworld_tasks.dialogues.forms_of_times import FORMS_OF_TIMES
+from pragworld_tasks.dialogues.sentences import (
+    SpokenExchange,
+    him_or_her,
+    phrase,
+    pick,
+    them_or_it,
+)
 from pragworld_tasks.dialogues.styles import Style, domain_style
 from pragworld_tasks.dialogues.vocabulary import Cast, Domain
 from pragworld_tasks.dialogues.world import (
@@ -25,9 +31,6 @@ from pragworld_tasks.files import read_package_toml
 
 _MOST_PHRASES = 60  # more than any sentence has
 _FOLLOWED = frozenset(("did", "where", "amount", "still"))  # by afterthoughts
-_LEFT_OPEN = ("I'll let you know.", "I'll think about it.", "Let me think about it.")
-_LIKELY = ("quite likely.", "probably.", "I think so.", "most likely.")
-_UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
 
 
 def verbalize(
@@ -81,7 +84,7 @@ def _utterances(
     question = next(phrases)
     if exchange.form == "chat":
         if is_left_open(before):
-            question = f"{pick(_LEFT_OPEN, 0)} {turn.style.written(question)}"
+            question = f"{phrase('left open', 0)} {turn.style.written(question)}"
         return question, next(phrases)
     is_chatty = turn.style.is_of_times  # only there do people say more than they have to
     if is_chatty:
@@ -90,12 +93,12 @@ def _utterances(
         if exchange.form != "sure" and not question.startswith(("and ", "what about")):
             question = pick(_openers(turn), ask) + question
         if is_left_open(before) and (exchange.form, meant.thing) != ("shall", before.thing):
-            question = f"{pick(_LEFT_OPEN, ask)} {turn.style.written(question)}"
+            question = f"{phrase('left open', ask)} {turn.style.written(question)}"
     if exchange.reply == "unknown":
         reply = _unknown(turn, question)
     elif exchange.reply == "likely":
-        likely = ("it is likely.",) if turn.style.is_plain else _LIKELY
-        reply = pick(likely, exchange.wordings[1])
+        name = "likely in a household" if turn.style.is_plain else "likely"
+        reply = phrase(name, exchange.wordings[1])
     else:
         reply = next(phrases)
         if is_chatty and _may_be_followed(turn):
@@ -133,25 +136,26 @@ def _may_be_followed(turn: SpokenExchange) -> bool:
 
 
 def _unknown(turn: SpokenExchange, question: str) -> str:
-    form, answer = turn.exchange.form, turn.meant.wordings[1]
-    phrases: tuple[str, ...] = _UNKNOWN
+    form, meant, style = turn.exchange.form, turn.meant, turn.style
+    name = "unknown"
     if "have they told you" in question.lower():
-        phrases = ("no, not yet.", "nobody has told me yet.", "no, they haven't.")
+        name = "have they told you"
     elif question.startswith("did you see"):
-        phrases = ("no.", "no, I didn't.", f"I didn't see {them_or_it(turn.meant.thing)}.")
+        name = "did you see"
     elif question.startswith("have you seen"):
-        phrases = ("no.", "no, I haven't.", f"I haven't seen {them_or_it(turn.meant.thing)}.")
-    elif turn.style.is_of_times:
-        phrases = NOT_SETTLED if form == "shall" else (*_UNKNOWN, "nobody has told me yet.")
-    elif form == "count" and not turn.style.is_plain:
-        phrases = (*_UNKNOWN, "I can't say.", "you'd have to look for yourself.")
+        name = "have you seen"
+    elif style.is_of_times:
+        name = "not settled" if form == "shall" else "unknown time"
+    elif form == "count" and not style.is_plain:
+        name = "unknown number"
     elif form in ("where", "amount"):
-        phrases = (*_UNKNOWN, f"I didn't see {them_or_it(turn.meant.thing)}.")
-    elif turn.meant.agent is not None and (
-        form in ("went", "where to") or (form == "did" and turn.style.is_plain)
+        name = "unknown of things"
+    elif meant.agent is not None and (
+        form in ("went", "where to") or (form == "did" and style.is_plain)
     ):
-        phrases = (*_UNKNOWN, f"I didn't see {him_or_her(turn.meant.agent)}.")
-    return pick(phrases, answer)
+        name = "unknown of people"
+    them = them_or_it(meant.thing) if meant.thing else ""
+    return phrase(name, meant.wordings[1], them=them, him=him_or_her(meant.agent))
 
 
 def _inconsistent_sentence(oddity: Oddity, things: str, place: str) -> str:

@@ -7,8 +7,8 @@ topics of the other domains.
 
 from functools import partial
 
-from pragworld_tasks.dialogues.topics import COLORS, Scene, Topic
-from pragworld_tasks.dialogues.vocabulary import NounNumber, number_of
+from pragworld_tasks.dialogues.topics import Scene, Topic
+from pragworld_tasks.dialogues.vocabulary import COLORS, NounNumber, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,

@@ -1,16 +1,18 @@
 """One exchange to put into words, and the parts of sentences that its phrases are made of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pragworld_tasks.dialogues.styles import Style
-from pragworld_tasks.dialogues.vocabulary import WOMEN, number_of
+from pragworld_tasks.dialogues.vocabulary import WOMEN, number_of, singular
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Exchange
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import ONES
 
 _Phrase = TypeVar("_Phrase")
 
 NUMBERS = ("no", *ONES[1:11])
+PHRASES: Mapping[str, list[str]] = read_package_toml(__package__, "phrases.toml")
 
 
 class SpokenExchange(NamedTuple):
@@ -85,6 +87,15 @@ def pick(phrases: Sequence[_Phrase], wording: int) -> _Phrase:
     return phrases[wording % len(phrases)]
 
 
+def phrase(name: str, wording: int, **slots: str) -> str:
+    """Return the phrase of a number, of those of a name in `phrases.toml`, with its slots filled.
+
+    >>> phrase("correction", 4, correct="in the den")
+    'no, wait, in the den.'
+    """
+    return pick(PHRASES[name], wording).format_map(slots)
+
+
 def is_one(amount: Amount) -> bool:
     """Return whether the amount requires the singular."""
     return amount.kind in ("number", "at least") and amount.numbers == (1,)
@@ -124,6 +135,23 @@ def number_in_words(amount: Amount) -> str:
 def amount_in_words(amount: Amount) -> str:
     """Return "all", or "three" and the like."""
     return amount.kind if amount.kind in ("all", "some", "any") else number_in_words(amount)
+
+
+def amount_phrase(name: str, turn: SpokenExchange, place: str, sentence: str = "") -> str:
+    """Return the phrase of an amount that the reply tells of the things in question."""
+    thing, amount = turn.meant.thing, turn.claim.amount
+    assert thing is not None
+    return phrase(
+        name,
+        turn.meant.wordings[1],
+        sentence=sentence,
+        amount=number_in_words(amount),
+        things=singular(thing) if is_one(amount) else thing,
+        them=them_or_it(thing),
+        are=is_or_are(turn),
+        place=place,
+        there=turn.style.there,
+    )
 
 
 def objects_of(turn: SpokenExchange, is_subject: bool = False) -> str:

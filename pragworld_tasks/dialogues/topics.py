@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import Style
-from pragworld_tasks.dialogues.vocabulary import WOMEN, NounNumber, is_time, number_of
+from pragworld_tasks.dialogues.vocabulary import COLORS, WOMEN, NounNumber, is_time, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,
@@ -31,7 +31,6 @@ LARGEST = 5  # the largest number that dialogues start from
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
 _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "and", "or", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = (*("yes",) * 4, *("no",) * 4, "unknown", "likely")
-COLORS = ("green", "red", "blue")
 
 
 class Scene:

@@ -44,6 +44,7 @@ class Cast:
 _FILE = read_package_toml(__package__, "vocabulary.toml")
 _PEOPLE: Mapping[str, Mapping[str, list[str]]] = _FILE["people"]
 _NOUNS: Mapping[Domain, Mapping[VocabularyPart, Mapping[str, list[str]]]] = _FILE["nouns"]
+COLORS: list[str] = _FILE["colors"]
 _SINGULARS: Mapping[str, str] = _FILE["singulars"]
 WOMEN = frozenset(chain(*(people["women"] for people in _PEOPLE.values())))
 _NUMBERS: dict[str, NounNumber] = {
