@@ -14,8 +14,8 @@ import json
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
@@ -59,7 +59,7 @@ def _collect(options: argparse.Namespace) -> None:
 
     at_least(options, chunk=1, seed=0)
     get_model, arguments = registry.get_model, sys.argv
-    registry.get_model = lambda name: _ResumableKind(name, get_model(name), options)
+    registry.get_model = lambda name: _resumable(name, get_model(name), options)
     sys.argv = [
         *("lm_eval", "run", "--log_samples", "--output_path", str(options.output_path)),
         *("--seed", str(options.seed), "--include_path", str(task_folder()), *options.passed_on),
@@ -77,26 +77,22 @@ def _collect(options: argparse.Namespace) -> None:
         registry.get_model, sys.argv = get_model, arguments
 
 
-@dataclass(frozen=True)
-class _ResumableKind:
-    """Stands for one of lm-eval's kinds of models, and keeps the responses of those it creates."""
+def _resumable(name: str, kind: type["LM"], options: argparse.Namespace) -> SimpleNamespace:
+    """Return what stands for one of lm-eval's kinds of models, and whose models resume."""
 
-    name: str
-    kind: type["LM"]
-    options: argparse.Namespace
-
-    def create_from_arg_obj(self, arguments: Mapping[str, Any], more: dict[str, Any]) -> "LM":
-        """Create a model with these arguments, whose `generate_until` resumes."""
-        model = self.kind.create_from_arg_obj({**arguments}, more)
+    def create(arguments: Mapping[str, Any], more: dict[str, Any]) -> "LM":
+        model = kind.create_from_arg_obj({**arguments}, more)
         identity = {
-            "model": self.name,
+            "model": name,
             "model_args": {key: arguments[key] for key in arguments if key not in _SERVER_SETTINGS},
-            "chunk": self.options.chunk,
-            "seed": self.options.seed,
+            "chunk": options.chunk,
+            "seed": options.seed,
         }
-        path = self.options.output_path / f"responses-{_digest(identity)[:12]}.journal"
+        path = options.output_path / f"responses-{_digest(identity)[:12]}.journal"
         model.generate_until = functools.partial(_resume, model.generate_until, path, identity)
         return model
+
+    return SimpleNamespace(create_from_arg_obj=create)
 
 
 def _resume(

@@ -5,6 +5,7 @@ Every metric is a share: so many right out of so many, counted within each group
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -73,31 +74,26 @@ def to_arrays(
     Raises:
         KeyError: An answer is neither yes nor no.
     """
-    group = _integers(document.group for document in documents)
-    released_group = _integers(document.released_group for document in documents)
-    readings = readings_of(documents)
-    return AnswerArrays(
-        gold=_integers(SIGNS[document.answer] for document in documents),
-        predicted=_integers(
-            UNREADABLE if answer is None else SIGNS[answer]
-            for _, answer in zip(documents, answers, strict=True)
-        ),
-        group=group,
-        robust_group=released_group if released_grouping else group,
-        is_original=_booleans(
-            document.released_is_original if released_grouping else document.is_original
-            for document in documents
-        ),
-        flips=_booleans(document.effect == "flip" for document in documents),
-        keeps=_booleans(document.effect == "invariant" for document in documents),
-        disputed=_booleans(bool(read and read.is_disputed) for read in readings),
-        entailed=_booleans(document.basis == "entailed" for document in documents),
-        excluded=_booleans(document.basis == "excluded" for document in documents),
-        undetermined=_booleans(
-            read.is_undetermined if read else document.basis == "undetermined"
-            for document, read in zip(documents, readings, strict=True)
-        ),
-    )
+    rows = [  # in the order of the attributes
+        (
+            SIGNS[document.answer],
+            UNREADABLE if answer is None else SIGNS[answer],
+            document.group,
+            document.released_group if released_grouping else document.group,
+            document.released_is_original if released_grouping else document.is_original,
+            document.effect == "flip",
+            document.effect == "invariant",
+            bool(read and read.is_disputed),
+            document.basis == "entailed",
+            document.basis == "excluded",
+            read.is_undetermined if read else document.basis == "undetermined",
+        )
+        for document, answer, read in zip(documents, answers, readings_of(documents), strict=True)
+    ]
+    types = [np.int64] * 4 + [np.bool_] * 7
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    arrays: list[Any] = [*map(np.array, columns, types)]
+    return AnswerArrays(*arrays)
 
 
 def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
@@ -158,11 +154,3 @@ def unreadable_warning(
         f"{unreadable} of {responses} responses ({unreadable / responses:.1%}) have no readable "
         f"answer and count as wrong: {'; '.join(to_do)}"
     )
-
-
-def _integers(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, dtype=np.int64)
-
-
-def _booleans(values: Iterable[bool]) -> Bools:
-    return np.fromiter(values, dtype=np.bool_)
