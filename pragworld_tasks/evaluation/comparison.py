@@ -190,14 +190,13 @@ def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None =
             shown = format_percent(by_released.percent) if by_released else NOT_APPLICABLE
             row.append((f"{main}, released scoring", shown))
         row.append(("unreadable", report.unreadable_text))
+        other = against or (reports[following] if following else None)
+        p = f"{Comparison(report, other).p:.3g}" if other else ""
         if against:
             percent = against.metrics[main].percent
             points = format_points(report.metrics[main].percent - percent)
             row.append((f"minus {against.name} ({format_percent(percent)})", points))
-            row.append(("p", f"{Comparison(report, against).p:.3g}"))
-        else:
-            p = f"{Comparison(report, reports[following]).p:.3g}" if following else ""
-            row.append(("p, next row", p))
+        row.append(("p" if against else "p, next row", p))
         rows.append(row)
     return markdown_table(
         f"{first.split}: {format_size(len(first.documents), first.groups)}",

@@ -68,18 +68,15 @@ def _check_settings(keys: Sequence[str], tasks: Mapping[str, Any]) -> None:
 def _check_cache(lm: Any, arguments: Mapping[str, Any]) -> None:
     """Refuse a cache of another model's responses: lm-eval finds them by their prompts alone."""
     responses = getattr(lm, "dbdict", None)
-    model = {**loaded_model(arguments), "revision": arguments.get("revision")}
-    if responses is None or not model["name"]:
+    loaded = loaded_model(arguments)
+    if responses is None or not loaded["name"]:
         return
+    model = ", ".join(str(part) for part in (*loaded.values(), arguments.get("revision")) if part)
     if (kept := responses.setdefault(_MODEL_KEY, model)) != model:
         raise InputError(
-            f"--use_cache {lm.cache_db}: holds responses of {_described(kept)}, and lm-eval would "
-            f"take them for those of {_described(model)}; name a file for each model"
+            f"--use_cache {lm.cache_db}: holds responses of {kept}, and lm-eval would take them "
+            f"for those of {model}; name a file for each model"
         )
-
-
-def _described(model: Mapping[str, Any]) -> str:
-    return ", ".join(str(value) for value in model.values() if value)
 
 
 def _check_output(tracker: Any) -> None:
