@@ -121,12 +121,7 @@ def null_if_nan(value: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference between an altered conversation and its original.
-
-    Attributes:
-        utterance: Number of the line, from 0.
-        old, new: The words that differ. One of the two may be empty.
-    """
+    """The words that differ in a line of an altered conversation and its original; or none."""
 
     utterance: int
     old: str
@@ -162,12 +157,7 @@ _LEAST_ALIKE = 0.4  # less similar lines are shown as one line removed and one a
 
 
 class Piece(NamedTuple):
-    """Some words of a line that both texts have, or only one of them.
-
-    Attributes:
-        text: the words, with the spaces between them.
-        change: which of the texts has them.
-    """
+    """Some words of a line, with the spaces between them, that both texts have or only one."""
 
     text: str
     change: Literal["same", "removed", "added"]

@@ -286,10 +286,9 @@ def read_answer_released(response: str) -> Answer | None:
     words = first_line.split()
     first_word = words[0].replace(".", "") if words else ""
     for text in (first_line, first_word):
-        if text in ("(yes)", "yes)", "yes"):
-            return "yes"
-        if text in ("(no)", "no)", "no"):
-            return "no"
+        for answer in _ANSWERS.values():
+            if text in (f"({answer})", f"{answer})", answer):
+                return answer
     return None
 
 

@@ -170,7 +170,11 @@ def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
     if kind == "published":
         on = split or "manual"
         models = (published_models(on) if name == "all" else []) or [name]
-        return [_published_run(model, on) for model in models]
+        return [
+            NamedRun(f"published:{model}", "published", on, answers, ModelRecord(name=model))
+            for model in models
+            for answers in [published_answers(model, on)]
+        ]
     if kind == "readings":
         readers = ModelRecord(name=f"label readers ({name})")
         return [NamedRun(argument, "readings", "manual", reading_answers(name), readers)]
@@ -178,11 +182,6 @@ def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
         record = path / RECORD
         return _recorded_runs(record) if record.is_file() else _runs_in_folder(path, split)
     return _recorded_runs(path) if path.suffix == ".json" else [_run_in_file(path)]
-
-
-def _published_run(model: str, split: Split) -> NamedRun:
-    answers = published_answers(model, split)
-    return NamedRun(f"published:{model}", "published", split, answers, ModelRecord(name=model))
 
 
 def _recorded_runs(path: Path) -> list[NamedRun]:

@@ -152,7 +152,7 @@ def bootstrap_intervals(
 
     All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
     is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
-    Where all groups have the same share, it is `exact_interval`.
+    Where all groups have the same share, the interval is exact: see `percentile_interval`.
     """
     shares = _resampled_shares(tallies, resamples=resamples, seed=seed)[0]
     return {
@@ -161,36 +161,27 @@ def bootstrap_intervals(
     }
 
 
-def exact_interval(
-    share: float, groups: int, lowest: float = 0.0, level: float = LEVEL
-) -> Interval:
-    """Return the interval of a share that is the same in all groups, so that no draw differs.
-
-    Groups with another share, from `lowest` to 1, may exist: if they were more than `rare`, so many
-    groups would include one of them in all but 2.5 % of samples (at a `level` of 95 %). At 0 and
-    at 1, this is the interval of Clopper and Pearson.
-
-    Examples:
-        >>> print(exact_interval(0, groups=88).high)
-        0.041...
-    """
-    rare = 1 - ((1 - level) / 2) ** (1 / groups)
-    return Interval(share - rare * (share - lowest), share + rare * (1 - share))
-
-
 def percentile_interval(
     drawn: ArrayLike, level: float = LEVEL, groups: int = 0, lowest: float = 0.0
 ) -> Interval:
     """Return the middle `level` of the draws that are not NaN; NaN if all are.
 
-    Where the number of groups is given and no draw differs, it is the exact interval.
+    Where no draw differs, as all of the `groups` have the same share, it is exact: groups with
+    another share, from `lowest` to 1, may exist, but if they were more than `rare`, so many groups
+    would include one of them in all but 2.5 % of samples (at a `level` of 95 %). At 0 and at 1,
+    this is the interval of Clopper and Pearson.
+
+    Examples:
+        >>> print(percentile_interval([0, 0], groups=88).high)
+        0.041...
     """
     draws = np.asarray(drawn, dtype=np.float64)
     defined = draws[~np.isnan(draws)]
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
     if groups and low == high:
-        return exact_interval(float(low), groups, lowest, level)
+        rare = 1 - tail ** (1 / groups)
+        low, high = low - rare * (low - lowest), high + rare * (1 - high)
     return Interval(float(low), float(high))
 
 

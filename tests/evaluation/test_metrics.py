@@ -18,7 +18,6 @@ from pragworld_tasks.evaluation.statistics import (
     bootstrap_differences,
     bootstrap_intervals,
     coin_tosses,
-    exact_interval,
     mcnemar,
     percentile_interval,
     rank_runs,
@@ -198,10 +197,10 @@ def test_where_no_draw_differs_the_interval_is_exact(groups: int) -> None:
     expected = [binomtest(right, groups).proportion_ci() for right in (0, groups)]
     for name, interval in bootstrap_intervals(dict(enumerate(every)), resamples=500).items():
         assert interval == pytest.approx((expected[name].low, expected[name].high))
-    same = exact_interval(0, groups, lowest=-1)
+    same = percentile_interval([0.0], groups=groups, lowest=-1)
     assert same == pytest.approx((-expected[0].high, expected[0].high))
     # Half of each group is right: at worst, as many groups as are all wrong or all right are left.
-    half = exact_interval(0.5, groups)
+    half = percentile_interval([0.5], groups=groups)
     assert half == pytest.approx((expected[1].low / 2, 1 - expected[1].low / 2))
     assert str(Interval(46.23, 52.75)) == "46.2 to 52.8"
 
