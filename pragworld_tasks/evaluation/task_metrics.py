@@ -21,7 +21,6 @@ from lm_eval.utils import warning_once
 from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.breakdowns import TURNS_AGO
 from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, documents_digest
-from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import (
@@ -79,16 +78,13 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     `documents_digest` is the split's, so that every sample says what it was measured on. `metrics`
     names those that documents of one's own have.
     """
+    arrays = to_arrays(documents, [None] * len(documents))
     of_all: dict[str, Any] = {"documents_digest": documents_digest(documents)}
     if documents and documents[0].split == OWN:
-        of_all["metrics"] = [*shown_tallies(to_arrays(documents, [None] * len(documents)), OWN)]
-    sizes = Counter(document.group for document in documents)
+        of_all["metrics"] = [*shown_tallies(arrays, OWN)]
+    sizes = Counter(arrays.group.tolist())
+    undisputed_sizes = Counter(arrays.group[~arrays.disputed].tolist())
     released_sizes = Counter(document.released_group for document in documents)
-    undisputed_sizes = Counter(
-        document.group
-        for document, readings in zip(documents, readings_of(documents), strict=True)
-        if not (readings and readings.is_disputed)
-    )
     return [
         {
             **asdict(document),
