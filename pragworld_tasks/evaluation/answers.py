@@ -15,7 +15,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pragworld_tasks.chat import content_text
@@ -52,15 +52,13 @@ class _Claim(NamedTuple):
     Attributes:
         answer, kind: the answer, and how much it counts.
         line: the number of its line, from 0.
-        opens: whether it opens the response.
-        is_taken_back: whether it opens the response, and what follows at once takes it back.
+        opens: whether it opens the response, and what follows at once does not take it back.
     """
 
     answer: Answer
     kind: _Kind
     line: int
     opens: bool = False
-    is_taken_back: bool = False
 
 
 def read_answer(response: str | None) -> Answer | None:
@@ -98,12 +96,9 @@ def read_answer(response: str | None) -> Answer | None:
         text = text[: more.start()]
     claims = [*_claims(text)]
     opening = next((claim for claim in claims if claim.opens), None)
-    others = [claim for claim in claims if claim is not opening]
-    stated = [claim for claim in others if claim.kind >= _Kind.STATED]
-    if not opening or (opening.is_taken_back and stated):
-        return _agreed(others)
-    if opening.is_taken_back:
-        return _agreed([opening._replace(kind=_Kind.SENTENCE), *others])
+    stated = [claim for claim in claims if claim.kind >= _Kind.STATED and not claim.opens]
+    if not opening:
+        return _agreed(claims)
     overruling = [
         claim
         for claim in stated
@@ -170,9 +165,8 @@ def unreadable_reason(
     return "both" if words == _ANSWERS.keys() else "no answer" if text else "empty"
 
 
-def _agreed(claims: Iterable[_Claim]) -> Answer | None:
+def _agreed(claims: Sequence[_Claim]) -> Answer | None:
     """Return the answer of the strongest claims: the last label's, or what others agree on."""
-    claims = list(claims)
     strongest = max((claim.kind for claim in claims), default=_Kind.NOUN)
     answers = [claim.answer for claim in claims if claim.kind is strongest]
     decided = len({*answers}) == 1 or (answers and strongest >= _Kind.LABELLED)
@@ -218,8 +212,8 @@ def _claims_of(
             if answer == "no" and _pattern("noun_behind").match(behind):
                 yield _Claim(answer, _Kind.NOUN, line)
             else:
-                taken_back = bool(_pattern("is_taken_back").match(behind))
-                yield _Claim(answer, kind or _Kind.SENTENCE, line, True, taken_back)
+                holds = not _pattern("is_taken_back").match(behind)
+                yield _Claim(answer, kind if kind and holds else _Kind.SENTENCE, line, holds)
         elif _pattern("ends").match(behind):
             alone = opens and _pattern("closes").match(behind)
             yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
