@@ -221,15 +221,13 @@ def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
                 runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
             except InputError as error:
                 errors.append(error)
+    if not runs and errors:
+        raise errors[0]
     if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
-        raise (
-            errors[0]
-            if errors
-            else InputError(
-                f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
-                "--output_path and without --limit, and pass that folder"
-            )
+        raise InputError(
+            f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
+            "--output_path and without --limit, and pass that folder"
         )
     for problem in errors:
         logger.warning("left out: %s", problem)
