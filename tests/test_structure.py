@@ -37,9 +37,9 @@ README_LINES = 160
 # explains; what a room gains, another gives up. Where a room is larger than it is meant to be, its
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
-    "pragworld_tasks/*.py": 1_475,
+    "pragworld_tasks/*.py": 1_525,  # goal: 1,475
     "pragworld_tasks/data": 1_210,
-    "pragworld_tasks/evaluation": 2_730,
+    "pragworld_tasks/evaluation": 3_000,  # goal: 2,730
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,
     "pragworld_tasks/leaderboard": 1_320,
@@ -53,7 +53,7 @@ BUDGETS = {
     "pragworld_train": 2_700,
 }
 # The rooms of `pragworld_tasks` but layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_600
+NINE_ROOMS = 12_920  # goal: 12,600
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000
