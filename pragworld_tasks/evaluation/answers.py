@@ -52,7 +52,7 @@ class _Claim(NamedTuple):
     Attributes:
         answer, kind: the answer, and how much it counts.
         line: the number of its line, from 0.
-        opens: whether it opens the response, and what follows at once does not take it back.
+        opens: whether it opens the response, and what follows at once doesn't take it back.
     """
 
     answer: Answer
@@ -96,15 +96,16 @@ def read_answer(response: str | None) -> Answer | None:
         text = text[: more.start()]
     claims = [*_claims(text)]
     opening = next((claim for claim in claims if claim.opens), None)
-    stated = [claim for claim in claims if claim.kind >= _Kind.STATED and not claim.opens]
     if not opening:
-        return _agreed(claims)
+        cut_off = _pattern("cut_off").search(f"\n{text}")
+        return _agreed(c for c in claims if not (cut_off and c.kind is _Kind.SENTENCE))
     overruling = [
         claim
-        for claim in stated
-        if claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED
+        for claim in claims
+        if claim is not opening
+        and (claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED)
     ]
-    near = [claim for claim in stated if claim.line == opening.line]
+    near = [c for c in claims if c.kind >= _Kind.STATED and c.line == opening.line]
     contradicted = any(claim.answer != opening.answer for claim in near + overruling)
     return _agreed(overruling) if contradicted else opening.answer
 
@@ -211,9 +212,10 @@ def _claims_of(
         if opens and is_first and not claimed:
             if answer == "no" and _pattern("noun_behind").match(behind):
                 yield _Claim(answer, _Kind.NOUN, line)
+            elif _pattern("is_taken_back").match(behind):
+                yield _Claim(answer, _Kind.SENTENCE, line)
             else:
-                holds = not _pattern("is_taken_back").match(behind)
-                yield _Claim(answer, kind if kind and holds else _Kind.SENTENCE, line, holds)
+                yield _Claim(answer, kind or _Kind.SENTENCE, line, opens=True)
         elif _pattern("ends").match(behind):
             alone = opens and _pattern("closes").match(behind)
             yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
@@ -263,6 +265,7 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
 
 def _bare(text: str) -> str:
     """Return words, apostrophes, commas and colons of a text, separated by single spaces."""
+    text = _pattern("dash").sub(",", text)
     return " ".join(_pattern("separators").sub(" ", text).split())
 
 

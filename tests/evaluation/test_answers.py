@@ -132,6 +132,7 @@ def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
             "a) yes b) no ",
             "| x | answer |\n---\n",
             "answer: no\n",
+            "\n- yes",
         ),
     ],
 )
