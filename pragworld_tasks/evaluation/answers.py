@@ -97,15 +97,16 @@ def read_answer(response: str | None) -> Answer | None:
     claims = [*_claims(text)]
     opening = next((claim for claim in claims if claim.opens), None)
     if not opening:
-        cut_off = _pattern("cut_off").search(f"\n{text}")
-        return _agreed(c for c in claims if not (cut_off and c.kind is _Kind.SENTENCE))
+        if _pattern("cut_off").search(f"\n{text}"):
+            claims = [claim for claim in claims if claim.kind is not _Kind.SENTENCE]
+        return _agreed(claims)
+    claims.remove(opening)
     overruling = [
         claim
         for claim in claims
-        if claim is not opening
-        and (claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED)
+        if claim.kind is _Kind.FINAL or claim.kind is opening.kind is _Kind.LABELLED
     ]
-    near = [c for c in claims if c.kind >= _Kind.STATED and c.line == opening.line]
+    near = [claim for claim in claims if claim.kind >= _Kind.STATED and claim.line == opening.line]
     contradicted = any(claim.answer != opening.answer for claim in near + overruling)
     return _agreed(overruling) if contradicted else opening.answer
 
