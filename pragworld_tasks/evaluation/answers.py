@@ -47,18 +47,12 @@ class _Kind(enum.IntEnum):
 
 
 class _Claim(NamedTuple):
-    """An answer that a response gives somewhere.
-
-    Attributes:
-        answer, kind: the answer, and how much it counts.
-        line: the number of its line, from 0.
-        opens: whether it opens the response, and what follows at once doesn't take it back.
-    """
+    """An answer that a response gives somewhere."""
 
     answer: Answer
     kind: _Kind
-    line: int
-    opens: bool = False
+    line: int  # its number, from 0
+    opens: bool = False  # whether it opens the response, and what follows doesn't take it back
 
 
 def read_answer(response: str | None) -> Answer | None:
@@ -97,7 +91,7 @@ def read_answer(response: str | None) -> Answer | None:
     claims = [*_claims(text)]
     opening = next((claim for claim in claims if claim.opens), None)
     if not opening:
-        if _pattern("cut_off").search(f"\n{text}"):
+        if _pattern("breaks_off").search(f"\n{text}"):
             claims = [claim for claim in claims if claim.kind is not _Kind.SENTENCE]
         return _agreed(claims)
     claims.remove(opening)
@@ -114,8 +108,6 @@ def read_answer(response: str | None) -> Answer | None:
 def _normalized(response: str | None) -> str:
     """Return a response, or the text of its parts, in plain characters without invisible marks."""
     text = unicodedata.normalize("NFKC", content_text(response)).replace("\u2019", "'")
-    if text.isascii():
-        return text
     return "".join(character for character in text if unicodedata.category(character) != "Cf")
 
 
@@ -243,14 +235,12 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
     if _pattern("tentative_label").search(bare):
         return False, _Kind.NOUN
     opens = not bare.strip(" ,:'") or bool(_pattern("opener").fullmatch(bare))
-    if _pattern("boxed").search(text):
-        return opens, _Kind.FINAL
     if not opens and _pattern("is_others").search(bare) and not _pattern("is_own").search(bare):
         return False, None
     if _pattern("behind_label").search(bare):
-        if _pattern("final_label").search(bare):
-            return opens, _Kind.FINAL
-        return opens, _Kind.LABELLED if _pattern("colon_label").fullmatch(bare) else _Kind.STATED
+        is_labelled = _pattern("colon_label").fullmatch(bare)
+        stated = _Kind.LABELLED if is_labelled else _Kind.STATED
+        return opens, _Kind.FINAL if _pattern("final_label").search(bare) else stated
     if _pattern("conclusion").search(bare) or _pattern("behind_back").search(bare):
         return opens, _Kind.STATED
     if opens:
