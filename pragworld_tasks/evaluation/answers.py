@@ -213,18 +213,16 @@ def _claims_of(
             alone = opens and _pattern("closes").match(behind)
             yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
         claimed = True
-    if claimed or _pattern("word").search(text, start, end):
+    other = _pattern("other_word").search(text, start, min(end, start + _LEFT))
+    if claimed or not other or _pattern("word").search(text, start, end):
         return
-    for word in _pattern("other_word").finditer(text, start, min(end, start + _LEFT)):
-        opens, kind = _before(text[start : word.start()])
-        behind = text[word.end() : word.end() + _RIGHT]
-        if (
-            ((opens and (is_first or behind_label > _Kind.SENTENCE)) or (kind or 0) >= _Kind.STATED)
-            and _pattern("ends").match(behind)
-            and not _pattern("leaves_other_open").match(behind)
-        ):
-            yield _Claim("no" if word["no"] else "yes", _Kind.OTHER_WORD, line)
-        return
+    opens, kind = _before(text[start : other.start()])
+    behind = text[other.end() : other.end() + _RIGHT]
+    answers = is_first or behind_label > _Kind.SENTENCE or text.endswith("? ", 0, start)
+    counts = (opens and answers) or (kind or 0) >= _Kind.STATED
+    ends = _pattern("ends").match(behind) and not _pattern("leaves_other_open").match(behind)
+    if counts and ends:
+        yield _Claim("no" if other["no"] else "yes", _Kind.OTHER_WORD, line)
 
 
 def _before(text: str) -> tuple[bool, _Kind | None]:
@@ -249,7 +247,7 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
         return False, None
     if bare.endswith(":") and bare.count(":") == 1 and len(bare.split()) > 3:
         return False, _Kind.STATED
-    if _pattern("word").search(bare):
+    if _pattern("said").search(bare):
         return False, None
     return False, _Kind.SENTENCE if _pattern("set_off").search(text) else None
 
