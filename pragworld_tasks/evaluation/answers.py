@@ -51,7 +51,7 @@ class _Claim(NamedTuple):
 
     answer: Answer
     kind: _Kind
-    line: int  # its number, from 0
+    line: int
     opens: bool = False  # whether it opens the response, and what follows doesn't take it back
 
 
@@ -67,12 +67,10 @@ def read_answer(response: str | None) -> Answer | None:
       belong to the next word (`No apples are left, so the answer is yes`).
     - Where both options are listed, the marked one is the answer (`[ ] Yes [x] No`, `Yes: 12%,
       No: 88%`, `A) Yes B) No. Answer: B`). Calls of tools and JSON answer with their value.
-    - Words such as `Yep`, `Not at all` or `True` answer where they open the response or follow a
-      label, and no yes or no follows; `Ja` or `はい` where they open it.
-    - Repeated choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions
-      (`Yes, but no`) and what is said to be wrong (`"Yes" is incorrect`) are not answers.
-
-    Never raises.
+    - Words such as `Yep` or `Not at all` answer where they open the response or follow a label, and
+      no yes or no follows; `Ja` or `はい` where they open it.
+    - Choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions (`Yes, but
+      no`), quotations and what is said to be wrong (`"Yes" is incorrect`) are not answers.
 
     Examples:
         >>> read_answer("**No.** Bob moved them.")
@@ -228,16 +226,13 @@ def _claims_of(
 def _before(text: str) -> tuple[bool, _Kind | None]:
     """Return whether a word opens its sentence, and the claim that the text before makes of it."""
     bare = _bare(text)
-    if _pattern("condition").search(bare):
+    if _pattern("condition").search(bare) or _pattern("tentative_label").search(bare):
         return False, None
-    if _pattern("tentative_label").search(bare):
-        return False, _Kind.NOUN
     opens = not bare.strip(" ,:'") or bool(_pattern("opener").fullmatch(bare))
     if not opens and _pattern("is_others").search(bare) and not _pattern("is_own").search(bare):
         return False, None
     if _pattern("behind_label").search(bare):
-        is_labelled = _pattern("colon_label").fullmatch(bare)
-        stated = _Kind.LABELLED if is_labelled else _Kind.STATED
+        stated = _Kind.LABELLED if _pattern("colon_label").fullmatch(bare) else _Kind.STATED
         return opens, _Kind.FINAL if _pattern("final_label").search(bare) else stated
     if _pattern("conclusion").search(bare) or _pattern("behind_back").search(bare):
         return opens, _Kind.STATED
