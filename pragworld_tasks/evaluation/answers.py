@@ -41,9 +41,10 @@ class _Kind(enum.IntEnum):
     NOUN = 1  # a `no` that may belong to the next word
     OTHER_WORD = 2  # yep, not at all, true
     SENTENCE = 3  # a sentence that begins with the word, or ends in it after a comma
-    STATED = 4  # `the answer is`, or a conclusion
-    LABELLED = 5  # behind a label (`Answer:`), or alone in the last line
-    FINAL = 6  # behind a label that says so
+    LAST = 4  # the last sentence, if it is nothing but the word
+    STATED = 5  # `the answer is`, or a conclusion
+    LABELLED = 6  # behind a label (`Answer:`), or alone in the last line
+    FINAL = 7  # behind a label that says so
 
 
 class _Claim(NamedTuple):
@@ -139,8 +140,6 @@ def unreadable_reason(
         'unfinished reasoning'
         >>> unreadable_reason("Yes or no.")
         'both'
-        >>> unreadable_reason("Yes.") is None
-        True
     """
     if read_answer(response):
         return None
@@ -208,8 +207,9 @@ def _claims_of(
             else:
                 yield _Claim(answer, kind or _Kind.SENTENCE, line, opens=True)
         elif _pattern("ends").match(behind):
+            last = _Kind.LABELLED if text.endswith("\n\n", 0, start) else _Kind.LAST
             alone = opens and _pattern("closes").match(behind)
-            yield _Claim(answer, kind or (_Kind.LABELLED if alone else behind_label), line)
+            yield _Claim(answer, kind or max(behind_label, last if alone else behind_label), line)
         claimed = True
     other = _pattern("other_word").search(text, start, min(end, start + _LEFT))
     if claimed or not other or _pattern("word").search(text, start, end):
