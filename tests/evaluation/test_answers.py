@@ -37,6 +37,7 @@ def test_answers_that_each_show_a_rule() -> None:
         ("yes_no_development.jsonl", 0.99),
         ("yes_no_kept_aside.jsonl", 0.97),
         ("yes_no_forms.jsonl", 0.98),
+        ("yes_no_blind_kept_aside.jsonl", 0.98),
     ],
 )
 def test_judged_responses(name: str, least: float) -> None:
