@@ -107,6 +107,8 @@ def read_answer(response: str | None) -> Answer | None:
 def _normalized(response: str | None) -> str:
     """Return a response, or the text of its parts, in plain characters without invisible marks."""
     text = unicodedata.normalize("NFKC", content_text(response)).replace("\u2019", "'")
+    if text.isascii():  # which has no such marks
+        return text
     return "".join(character for character in text if unicodedata.category(character) != "Cf")
 
 

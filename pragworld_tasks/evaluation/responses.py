@@ -54,12 +54,13 @@ class AnswerRecord(BaseModel):
     @classmethod
     def of_text(cls, row: int, response: str | None, finish_reason: str | None = None) -> Self:
         """Read a response, which ended for a reason; None is one that an API refused to give."""
+        answer = read_answer(response)
         return cls(
             row=row,
-            answer=read_answer(response),
+            answer=answer,
             released=read_answer_released(response or ""),
             response=response,
-            reason=unreadable_reason(response, finish_reason),
+            reason=None if answer else unreadable_reason(response, finish_reason),
         )
 
     @classmethod
