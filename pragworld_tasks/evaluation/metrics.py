@@ -142,6 +142,11 @@ def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     }
 
 
+def released_applies(released: int, ours: int) -> bool:
+    """Return whether the released scoring reads enough answers: half of those that we read."""
+    return 2 * released >= ours
+
+
 def unreadable_warning(
     unreadable: int, responses: int, reasons: Iterable[str] = ("cut off", "no answer")
 ) -> str:

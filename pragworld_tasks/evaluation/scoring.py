@@ -28,6 +28,7 @@ from pragworld_tasks.evaluation.metrics import (
     OF_READINGS,
     SIGNS,
     AnswerArrays,
+    released_applies,
     shown_tallies,
     to_arrays,
     unreadable_warning,
@@ -186,7 +187,7 @@ class ScoreReport(Printed):
             sum(answer is not None for answer in answers)
             for answers in (self.predictions.ours, self.predictions.released)
         )
-        if self.split == "synthetic" or theirs < ours / 2:
+        if self.split == "synthetic" or not released_applies(theirs, ours):
             return {}
         arrays = to_arrays(self.documents, self.predictions.released, released_grouping=True)
         shown = shown_tallies(arrays, self.split)

@@ -24,6 +24,7 @@ from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Spl
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import (
+    released_applies,
     shown_tallies,
     tallies,
     to_arrays,
@@ -189,7 +190,7 @@ def unreadable_share(items: Sequence[ReadTwice]) -> float | NotAvailable:
     unreadable, released = int(sum(items)), sum(item.by_released for item in items)
     if warning := unreadable_warning(unreadable, len(items)):
         logger.warning("%s; `pragworld-tasks score` counts the reasons", warning)
-    if released < (len(items) - unreadable) / 2:
+    if not released_applies(released, len(items) - unreadable):
         logger.warning(
             "the released scoring reads %d answers of the %d that are read here: the metrics "
             "…_published are not applicable",

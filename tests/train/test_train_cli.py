@@ -100,7 +100,7 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
     script, training, model = parse_settings(["--config", str(file), "--seed", "8"])
     assert (training.amplified, training.ula_weight, training.seed) == ([1, 2], 0.5, 8)
     assert model.model_name_or_path == "a/b"
-    assert script.dataset_config == "[2]"  # which is no JSON object, and refused as such
+    assert script.dataset_config == "[2]"  # refused when it is read: not a JSON object
     assert training.learning_rate == 1e-4
 
 
