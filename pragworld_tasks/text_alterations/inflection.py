@@ -1,7 +1,6 @@
 """Forms of English words: singular and plural, "a" and "an", number words, and letter case.
 
-Rules and short tables cover everyday nouns. Every noun has one singular and one plural, so that
-converting one to the other and back gives the same word.
+Singulars and plurals are lemminflect's, apart from the exceptions in `english.toml`.
 """
 
 import functools
@@ -20,20 +19,16 @@ def word_list(name: str) -> tuple[str, ...]:
     return tuple(ENGLISH[name].split())
 
 
-_ONE_FORM = word_list("one_form")
-_IRREGULAR = ENGLISH["irregular_plurals"]
-_SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
-_IN_S = word_list("in_s")
+_ONE_FORM = frozenset(word_list("one_form"))
+_PLURALS: Mapping[str, str] = ENGLISH["irregular_plurals"]
+_SINGULARS = {plural: singular for singular, plural in _PLURALS.items()}
 
 
 def is_plural(word: str) -> bool:
     """Return whether a word looks like a plural noun: false if singular and plural are one."""
     if re.fullmatch(r"[A-Z]+s", word):  # "TVs"
         return True
-    word = word.lower()
-    if word in _ONE_FORM or word in _IN_S or word in word_list("no_nouns") or not word.isalpha():
-        return False
-    return bool(_irregular(word, _SINGULARS) or re.search(r"..(?:[^suis]|[^s]i)s$", word))
+    return word.isalpha() and _singular(word.lower()) != word.lower()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -47,11 +42,16 @@ def number_forms(noun: str) -> tuple[str, str]:
         >>> number_forms("boxes of green pears")
         ('box of green pears', 'boxes of green pears')
     """
-    parts = re.fullmatch(r"(.*?[\s_-])??([^\W_]+)((?:\s+(?:of|with|for|from|in|to)\s.*)?)", noun)
+    parts = re.fullmatch(
+        r"(.*?[\s_-])??([^\W_]+)((?:[\s-]+(?:of|with|for|from|in|to)[\s-].*)?)", noun
+    )
     if not parts:
         return noun, noun
     before, head, after = parts[1] or "", parts[2], parts[3]
-    other = (_singular if is_plural(head) else _plural)(head.lower())
+    if re.fullmatch(r"[A-Z]{2,}s?", head):  # "TV", "TVs"
+        other = head[:-1] if head.endswith("s") else head + "s"
+    else:
+        other = (_singular if is_plural(head) else _plural)(head.lower())
     same = 0  # the number of first letters that both forms share, whose case is kept
     while other[same : same + 1] == head[same : same + 1].lower() != "":
         same += 1
@@ -60,34 +60,33 @@ def number_forms(noun: str) -> tuple[str, str]:
 
 
 def _plural(word: str) -> str:
-    if word in _ONE_FORM:
-        return word
-    if irregular := _irregular(word, _IRREGULAR):
-        return irregular
+    from lemminflect import getInflection  # 0.1 s
+
+    if word in _ONE_FORM or word in _PLURALS:
+        return _PLURALS.get(word, word)
+    plurals: tuple[str, ...] = getInflection(word, "NNS")
+    if plurals and plurals[0] != word:
+        return plurals[0]
+    # It gives no plural of what is rarely counted, such as "rice" or "broccoli".
     if re.search(r"[^aeiou]y$", word):
         return word[:-1] + "ies"
     return word + ("es" if re.search(r"(?:s|x|z|ch|sh)$", word) else "s")
 
 
+@functools.lru_cache(maxsize=4096)
 def _singular(word: str) -> str:
-    if irregular := _irregular(word, _SINGULARS):
-        return irregular
-    if word.endswith("ies"):
-        return word[:-1] if word[:-1] in word_list("in_ie") else word[:-3] + "y"
-    if word.endswith("ches"):
-        return word[:-1] if word[:-1] in word_list("in_che") else word[:-2]
-    if word.endswith(("shes", "xes", "sses", "tzes")) or word[:-2] in word_list("in_us") + _IN_S:
-        return word[:-2]
-    return word[:-1]
+    from lemminflect import getAllLemmas, getLemma
 
-
-def _irregular(word: str, forms: Mapping[str, str]) -> str | None:
-    """Return the other form of an irregular noun, or of one ending in it ("bookshelf"), or None."""
-    if word in forms:
-        return forms[word]
-    ends = [form for form in forms if len(form) > 3 and word.endswith(form)]
-    longest = max(ends, key=len, default="")
-    return word.removesuffix(longest) + forms[longest] if longest else None
+    if word in _ONE_FORM or word in _SINGULARS:
+        return _SINGULARS.get(word, word)
+    if len(word) < 4 or word in word_list("no_plurals"):
+        return word
+    known = getAllLemmas(word)
+    if not word.endswith("s"):
+        return str(known.get("NOUN", [word])[0])
+    # It knows "pans" as a verb only.
+    singulars = known.get("NOUN") or known.get("VERB") or ([word] if known else None)
+    return str((singulars or getLemma(word, "NOUN"))[0])
 
 
 # Articles -----------------------------------------------------------------------------------------
