@@ -2,37 +2,49 @@
 
 python benchmarks/likeness.py [--groups 1000] [--seed 0] [--domains household,conversation]
 
-Prints figures of the text (turns, words, vocabulary, trigrams, sentence frames), of the questions,
-and of the alterations and answers, for generated documents and for the manual split, side by side.
-The last column says whether a figure is like the manual split's: within 20 % of it or, for a share,
-within 2 points. The manual split comes from the folder that PRAGWORLD_DATA names, the cache, or a
-download.
+Prints figures of dialogues, questions, alterations and answers for generated documents and for the
+manual split, side by side, of dialogues about things and places (GRICE-like) and of conversations
+(CICERO-like). The last column says whether a figure is like the manual split's: within 20 % of it
+or, for a share, within 2 points.
 
-Figures that grow with the size of a sample compare samples of equal size: as many words, trigrams
-or utterances as the manual split has, averaged over all such samples of the generated documents.
+Figures that grow with the size of a sample compare samples as large as the manual split, averaged
+over all such samples of the generated documents.
 """
 
 import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 from blind_reading import utterances as labelled_utterances
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
 
-from pragworld_tasks.data.breakdowns import QUESTION_TYPES, question_type
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 
 RATIO = 0.2  # largest difference from the manual split's figure, relative to it
 POINTS = 2.0  # the same for shares, in points; the larger of the two differences is allowed
-MOST_COMMON = 20  # frames that count as common
+LEAST_SHARE = 1.0  # of the questions, in percent; rarer forms are not printed
+CHANCE, TOLD_APART = 50.0, 65.0  # questions that guessing tells apart, and the limit, in percent
+MOST_SAMPLES = 10  # of generated questions, for the classifier
+# What no question of the manual split has, or hardly any, in lower case.
+MARKS = {
+    "leave any, at least some": r"\bleave any\b|\bat least some\b",
+    "exactly": r"\bexactly\b",
+    "all under know or sure": r"\b(know|sure)\b.*\ball\b",
+    "cleft": r"^(is|was|are|were|will|would) it\b.*\b(that|which|whom?|what|where|when)\b"
+    r"|^(is|was|are|were)\b.*( what| the (\w+ )?(that|who|when|in which))\b",
+    "according to": r"\baccording to\b",
+}
 
 Item = TypeVar("Item")
 
@@ -48,7 +60,6 @@ _NUMBERS = _words(
     "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty "
     "sixty seventy eighty ninety hundred thousand"
 )
-_COLORS = _words("black white red green blue yellow brown grey gray pink purple orange")
 _DETERMINERS = _words(
     "the a an any some all many several few of no every each this that these those my your his "
     "her its our their"
@@ -62,6 +73,8 @@ _FUNCTION_WORDS = _words(
     "in on at to from for with by about into over under after before since until than as if so "
     "and or but not because said says say there's it's i'm"
 )
+# Words of questions that real and generated ones may share or not, so that they get no slot.
+_KEPT = _words("speaker listener woman man know sure put leave agree think want like exactly")
 _MOST_NOUN_WORDS = 2  # "living room"
 
 
@@ -104,12 +117,12 @@ def proper_names(texts: Sequence[str]) -> frozenset[str]:
 def frame(text: str, names: Set[str]) -> str:
     """Return the frame of an utterance: its words with slots for what it is about.
 
-    Proper names become NAME, numbers NUMBER, colors COLOR, and the one or two words between a
-    determiner, number or color and the next function word become NOUN. So objects and places have
-    the same slot. Punctuation, letter case and speaker labels don't count.
+    Proper names become NAME, numbers NUMBER, and the one or two words between a determiner or
+    number and the next function word become NOUN. So objects and places have the same slot.
+    Punctuation, letter case and speaker labels don't count.
 
     >>> frame("Mia said there are three green apples in the living_room.", {"mia"})
-    'NAME said there are NUMBER COLOR NOUN in the NOUN'
+    'NAME said there are NUMBER NOUN in the NOUN'
     """
     words: list[str] = []
     noun_words = _MOST_NOUN_WORDS  # words of the present noun phrase; at the limit outside of one
@@ -118,11 +131,9 @@ def frame(text: str, names: Set[str]) -> str:
             slot, noun_words = "NAME", _MOST_NOUN_WORDS
         elif word in _NUMBERS or word[0].isdigit():
             slot, noun_words = "NUMBER", 0
-        elif word in _COLORS:
-            slot, noun_words = "COLOR", 0
         elif word in _DETERMINERS:
             slot, noun_words = word, 0
-        elif word in _FUNCTION_WORDS:
+        elif word in _FUNCTION_WORDS or word in _KEPT:
             slot, noun_words = word, _MOST_NOUN_WORDS
         elif noun_words < _MOST_NOUN_WORDS:
             noun_words += 1
@@ -133,28 +144,6 @@ def frame(text: str, names: Set[str]) -> str:
             slot = word
         words.append(slot)
     return " ".join(words)
-
-
-def common_share(items: Sequence[Hashable], most_common: int = MOST_COMMON) -> float:
-    """Return how many of the items are among the most common different ones, in percent.
-
-    >>> common_share(["a", "a", "a", "b", "c"], most_common=1)
-    60.0
-    """
-    return 100 * sum(times for _, times in Counter(items).most_common(most_common)) / len(items)
-
-
-def trigrams(texts: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the sequences of three words within an utterance.
-
-    >>> trigrams(["Where is it now?", "No idea."])
-    [('where', 'is', 'it'), ('is', 'it', 'now')]
-    """
-    return [
-        (*words[start : start + 3],)
-        for words in map(tokens, texts)
-        for start in range(len(words) - 2)
-    ]
 
 
 def sample_mean(
@@ -183,17 +172,19 @@ class Figure(NamedTuple):
         name: What it measures.
         generated, manual: Its values.
         unit: "%" for a share, in percent, or "".
+        allowed: The largest difference that counts as like, if it is a special one.
     """
 
     name: str
     generated: float
     manual: float
     unit: Literal["%", ""] = ""
+    allowed: float | None = None
 
     @property
     def is_like(self) -> bool:
         """Whether the generated figure is close enough to the manual one."""
-        allowed = max(RATIO * self.manual, POINTS if self.unit else 0)
+        allowed = self.allowed or max(RATIO * self.manual, POINTS if self.unit else 0)
         return abs(self.generated - self.manual) <= allowed
 
     def to_text(self) -> str:
@@ -203,125 +194,136 @@ class Figure(NamedTuple):
         return f"{self.name:40}{values} {ratio:>7}  {'like' if self.is_like else 'DIFFERS'}"
 
 
-def text_figures(generated: Sequence[Document], manual: Sequence[Document]) -> list[Figure]:
-    """Return figures of the dialogues of the originals."""
-    ours, theirs = _Texts(generated), _Texts(manual)
-
-    def figure(
-        name: str, measure: Callable[[_Texts], float], unit: Literal["%", ""] = ""
-    ) -> Figure:
-        return Figure(name, measure(ours), measure(theirs), unit)
-
-    def different(items: Sequence[Hashable]) -> float:
-        return len(set(items))
-
-    half = len(theirs.frames) // 2
-    known = set(theirs.frames[half:])
-
-    def known_share(frames: Sequence[str]) -> float:
-        return 100 * sum(item in known for item in frames) / len(frames)
-
-    return [
-        figure("turns in a dialogue", lambda texts: fmean(texts.turns)),
-        figure("words in a dialogue", lambda texts: len(texts.words) / len(texts.turns)),
-        figure("words in an utterance", lambda texts: len(texts.words) / len(texts.frames)),
-        figure(
-            "different words",
-            lambda texts: sample_mean(texts.words, len(theirs.words), different),
-        ),
-        figure(
-            "different trigrams",
-            lambda texts: sample_mean(texts.trigrams, len(theirs.trigrams), different),
-        ),
-        figure(
-            "different frames per utterance",
-            lambda texts: (
-                sample_mean(texts.frames, len(theirs.frames), different) / len(theirs.frames)
-            ),
-        ),
-        figure(
-            f"utterances with the {MOST_COMMON} commonest frames",
-            lambda texts: sample_mean(texts.frames, len(theirs.frames), common_share),
-            "%",
-        ),
-        # The frames of one half of the manual split, looked for in the other half.
-        figure(
-            "utterances with a frame of the split",
-            lambda texts: sample_mean(
-                texts.frames[:half] if texts is theirs else texts.frames, half, known_share
-            ),
-            "%",
-        ),
-    ]
+def is_conversation(document: Document) -> bool:
+    """Return whether a document is about a conversation, whose speakers are A and B."""
+    return document.context.lstrip('"').startswith(("A:", "B:"))
 
 
-class _Texts:
-    """The dialogues of the originals among some documents, taken apart."""
+class Source:
+    """Documents of one kind, with the utterances of the originals, their words, and all frames."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        dialogues = [utterances(document) for document in documents if document.is_original]
-        texts = [text for dialogue in dialogues for text in dialogue]
-        names = proper_names(texts)
-        self.turns = [len(dialogue) for dialogue in dialogues]
+        self.documents = documents
+        self.dialogues = [utterances(document) for document in documents if document.is_original]
+        texts = [text for dialogue in self.dialogues for text in dialogue]
+        # A and B are speakers, not an article and a noun.
+        asked = [re.sub(r"\b[AB]\b", "speaker", document.question) for document in documents]
+        names = proper_names([*texts, *asked])
         self.words = [word for text in texts for word in tokens(text)]
         self.frames = [frame(text, names) for text in texts]
-        self.trigrams = trigrams(texts)
+        self.questions = [frame(text, names) for text in asked]
 
 
-def question_figures(generated: Sequence[Document], manual: Sequence[Document]) -> list[Figure]:
-    """Return the share of each type of question among the documents."""
+def text_figures(generated: Source, manual: Source) -> Iterator[Figure]:
+    """Yield figures of the dialogues of the originals."""
+    both = (generated, manual)
+    ours, theirs = (fmean(map(len, one.dialogues)) for one in both)
+    yield Figure("turns in a dialogue", ours, theirs)
+    ours, theirs = (len(one.words) / len(one.frames) for one in both)
+    yield Figure("words in an utterance", ours, theirs)
+    size = len(manual.words)
+    ours, theirs = (sample_mean(one.words, size, lambda words: len({*words})) for one in both)
+    yield Figure("different words", ours, theirs)
+    # The frames of one half of the manual split, looked for in the other half.
+    half = len(manual.frames) // 2
+    known = {*manual.frames[half:]}
     ours, theirs = (
-        Counter(question_type(document) for document in source) for source in (generated, manual)
+        sample_mean(frames, half, lambda part: 100 * fmean(text in known for text in part))
+        for frames in (generated.frames, manual.frames[:half])
     )
-    return [
-        Figure(name, 100 * ours[name] / ours.total(), 100 * theirs[name] / theirs.total(), "%")
-        for name in QUESTION_TYPES
-    ]
+    yield Figure("utterances with a frame of the split", ours, theirs, "%")
 
 
-def alteration_figures(generated: Sequence[Document], manual: Sequence[Document]) -> list[Figure]:
-    """Return figures of the altered variants and of the answers."""
-    figures = []
-    for name, is_counted, is_in in _SHARES:
+def question_figures(generated: Source, manual: Source) -> Iterator[Figure]:
+    """Yield figures of the questions: their length, their marks, and how many are told apart."""
+    both = [[each.question.lower() for each in one.documents] for one in (generated, manual)]
+    ours, theirs = (fmean(len(tokens(text)) for text in texts) for texts in both)
+    yield Figure("words in a question", ours, theirs)
+    for name, pattern in MARKS.items():
+        ours, theirs = (100 * fmean(bool(re.search(pattern, q)) for q in texts) for texts in both)
+        yield Figure(name, ours, theirs, "%")
+    percent = told_apart(generated, manual)
+    yield Figure("told apart by the question", percent, CHANCE, "%", TOLD_APART - CHANCE)
+
+
+def told_apart(generated: Source, manual: Source) -> float:
+    """Return how many questions a classifier tells apart by their frames alone, in percent.
+
+    A logistic regression on one or two words and two to four letters is cross-validated by group,
+    with as many generated as real questions. Those of a group that share a frame count once.
+    """
+    model = make_pipeline(
+        make_union(
+            CountVectorizer(ngram_range=(1, 2), binary=True),
+            CountVectorizer(ngram_range=(2, 4), binary=True, analyzer="char_wb"),
+        ),
+        LogisticRegression(C=1.0, max_iter=1000),
+    )
+    ours, theirs = (
+        sorted({(d.group, text) for d, text in zip(one.documents, one.questions, strict=True)})
+        for one in (generated, manual)
+    )
+
+    def accuracy(sample: Sequence[tuple[int, str]]) -> float:
+        groups, texts = zip(*sample, *((-1 - group, text) for group, text in theirs), strict=True)
+        is_real = [group < 0 for group in groups]
+        folds = StratifiedGroupKFold(5)
+        return 100 * fmean(cross_val_score(model, texts, is_real, groups=groups, cv=folds))
+
+    return sample_mean(ours[: MOST_SAMPLES * len(theirs)], len(theirs), accuracy)
+
+
+def form_figures(generated: Source, manual: Source) -> Iterator[Figure]:
+    """Yield the share of each form of questions, and how much of all forms both have in common.
+
+    Hardly two questions about conversations have the same frame, so their form is the first two
+    words of it: "Does SPEAKER", "Is the".
+    """
+    most = 2 if is_conversation(manual.documents[0]) else None
+    ours, theirs = (
+        Counter(" ".join(text.split()[:most]) for text in one.questions)
+        for one in (generated, manual)
+    )
+    in_common = 0.0
+    for form in sorted(ours | theirs, key=lambda form: (-theirs[form], -ours[form], form)):
+        shares = [100 * forms[form] / forms.total() for forms in (ours, theirs)]
+        figure = Figure(form, shares[0], shares[1], "%")
+        in_common += min(figure.generated, figure.manual)
+        if max(figure.generated, figure.manual) >= LEAST_SHARE:
+            yield figure
+    yield Figure("all forms: shares in common", in_common, 100, "%")
+
+
+def alteration_figures(generated: Source, manual: Source) -> Iterator[Figure]:
+    """Yield figures of the altered variants and of the answers."""
+    both = (generated.documents, manual.documents)
+    for category in (*ALTERATIONS, "flip"):
         ours, theirs = (
-            [is_counted(document) for document in source if is_in(document)]
+            100 * fmean(category in (d.alteration, d.effect) for d in source if d.effect)
+            for source in both
+        )
+        yield Figure(category, ours, theirs, "%")
+    for effect in (None, "flip", "invariant"):
+        ours, theirs = (
+            100 * fmean(d.answer == "yes" for d in source if d.effect == effect) for source in both
+        )
+        yield Figure(f"yes, {effect or 'original'}", ours, theirs, "%")
+
+
+def tables(
+    generated: Sequence[Document], manual: Sequence[Document]
+) -> Iterator[tuple[str, list[Figure]]]:
+    """Yield all figures of documents of one kind, each table with its title."""
+    ours, theirs = Source(generated), Source(manual)
+    yield "dialogues (originals)", [*text_figures(ours, theirs)]
+    yield "questions", [*question_figures(ours, theirs)]
+    for title, is_original in (("originals", True), ("variants", False)):
+        parts = (
+            Source([document for document in source if document.is_original == is_original])
             for source in (generated, manual)
         )
-        figures.append(Figure(name, 100 * fmean(ours), 100 * fmean(theirs), "%"))
-    variants = [
-        len(source) / sum(document.is_original for document in source) - 1
-        for source in (generated, manual)
-    ]
-    return [Figure("variants of an original", variants[0], variants[1]), *figures]
-
-
-Condition = Callable[[Document], bool]
-
-
-def _is_altered(document: Document) -> bool:
-    return not document.is_original
-
-
-def _has_alteration(name: str) -> Condition:
-    return lambda document: document.alteration == name
-
-
-def _has_effect(effect: str) -> Condition:
-    return lambda document: document.effect == effect
-
-
-def _is_yes(document: Document) -> bool:
-    return document.answer == "yes"
-
-
-# Shares of the documents that meet the first condition among those that meet the second.
-_SHARES: list[tuple[str, Condition, Condition]] = [
-    *((name, _has_alteration(name), _is_altered) for name in ALTERATIONS),
-    ("flips", _has_effect("flip"), _is_altered),
-    ("yes, originals", _is_yes, lambda document: document.is_original),
-    ("yes, flips", _is_yes, _has_effect("flip")),
-    ("yes, invariants", _is_yes, _has_effect("invariant")),
-]
+        yield f"forms of questions, {title}", [*form_figures(*parts)]
+    yield "alterations and answers", [*alteration_figures(ours, theirs)]
 
 
 def main() -> None:
@@ -329,23 +331,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--groups", type=int, default=1000, help="groups to generate")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--domains", default=",".join(DOMAINS), help="default: %(default)s")
+    parser.add_argument("--domains", default="household,conversation", help="default: %(default)s")
     options = parser.parse_args()
+    alike = []
     try:
-        settings = GeneratorSettings.from_metadata(vars(options))
-        manual = load_split("manual")
-        generated = list(documents(generate(settings)))
-        tables = {
-            "dialogues (originals)": text_figures(generated, manual),
-            "questions": question_figures(generated, manual),
-            "alterations and answers": alteration_figures(generated, manual),
-        }
+        generated = list(documents(generate(GeneratorSettings.from_metadata(vars(options)))))
+        for is_chat in sorted({is_conversation(document) for document in generated}):
+            kind = "conversations" if is_chat else "things and places"
+            print(f"\n{kind.upper():40}{'generated':>10}  {'manual':>10}  {'ratio':>8}")
+            ours, theirs = (
+                [document for document in source if is_conversation(document) == is_chat]
+                for source in (generated, load_split("manual"))
+            )
+            for title, figures in tables(ours, theirs):
+                print("\n".join([f"\n{title}", *(figure.to_text() for figure in figures)]))
+                alike += [figure.is_like for figure in figures]
     except InputError as error:
         sys.exit(str(error))
-    print(f"{'':40}{'generated':>10}  {'manual':>10}  {'ratio':>8}")
-    for title, figures in tables.items():
-        print("\n".join([f"\n{title}", *(figure.to_text() for figure in figures)]))
-    alike = [figure.is_like for figures in tables.values() for figure in figures]
     print(f"\n{sum(alike)} of {len(alike)} figures are like the manual split's")
 
 
