@@ -166,11 +166,10 @@ def test_letter_case_is_kept(conversation: str, seed: int) -> None:
 
 
 def test_words_stay_words_and_commas_commas() -> None:
-    spelt = {f"A: {number_words(number)}" for number in range(1, 25) if number != 12}
-    assert outcomes(quantity_change, "A: twelve") == spelt
-    for text in outcomes(quantity_change, "A: pay 1,200 now"):
-        number = text.split()[2]
-        assert "," in number or len(number) <= 3
+    spelt = {f"A: {number_words(number)} figs" for number in range(2, 25) if number != 12}
+    assert outcomes(quantity_change, "A: twelve figs") == {"A: one fig", *spelt}
+    round_numbers = {f"A: it costs ${number:,}" for number in range(100, 2401, 100)}
+    assert outcomes(quantity_change, "A: it costs $1,200") == round_numbers - {"A: it costs $1,200"}
 
 
 @pytest.mark.parametrize("text", ["5 apples are here.", "A: 499999 apples"])
