@@ -1,7 +1,6 @@
 """Negation, which the PragWorld paper's authors made by hand (section 4)."""
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +8,6 @@ from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import is_number
 from pragworld_tasks.text_alterations.tokens import (
-    AllowedChange,
     AlteredConversation,
     Sentence,
     TextReplacement,
@@ -36,23 +34,23 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
-    ranks: dict[int, list[AllowedChange]] = {}
+    ranks: dict[int, list[list[TextReplacement]]] = {}
     for spot in turn_sentences(conversation.text, conversation.sentences):
         for rank, change in _options(spot):
             ranks.setdefault(rank, []).append(change)
     if not ranks:
         return None
-    change = rng.choice(ranks[min(ranks)])
-    replacements = change.replacements
+    replacements = rng.choice(ranks[min(ranks)])
     if "\u2019" in conversation.text and "'" not in conversation.text:
-        replacements = tuple(
+        replacements = [
             replace(replacement, new=replacement.new.replace("'", "\u2019"))
             for replacement in replacements
-        )
-    return conversation.replace("Negation", replacements, change.reason)
+        ]
+    reason = "it is a reply or a statement of one clause, and nothing after it takes it up"
+    return conversation.replace("Negation", replacements, reason)
 
 
-def _options(spot: TurnSentence) -> list[tuple[int, AllowedChange]]:
+def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
     """Return the negations of a sentence with their ranks: 0 is best."""
     sentence = spot.sentence
     if sentence.is_question or not spot.is_whole or spot.is_taken_up:
@@ -60,89 +58,64 @@ def _options(spot: TurnSentence) -> list[tuple[int, AllowedChange]]:
     if spot.turn_words & {*word_list("formulas")}:
         return []
     if _is_bare_reply(sentence):
-        if spot.earlier or spot.later or spot.answers != "yes or no":
+        is_alone = not (spot.earlier or spot.later) and spot.answers == "yes or no"
+        if not is_alone or _is_followed_by_statement(spot):
             return []
-        if spot.next and not spot.next.is_question:
-            return []  # a statement may take up anything
-        word = sentence.at(0)
-        new = "no" if word in _YES else "yes"
-        reason = f'"{word}" is the whole reply to a yes/no question'
-        return [(0, AllowedChange((sentence.replace_word(0, new),), reason))]
-    lead = None
-    if spot.earlier:
-        if len(spot.earlier) == 1 and _is_bare_reply(spot.earlier[0]):
-            lead = spot.earlier[0]
-        elif not _is_remark(sentence):
-            return []
+        new = "no" if sentence.at(0) in _YES else "yes"
+        return [(0, [sentence.replace_word(0, new)])]
+    lead = spot.earlier[0] if spot.earlier else None
+    # The "yes" may answer something else than a long sentence says.
+    if lead and (len(spot.earlier) > 1 or not _is_bare_reply(lead) or len(sentence.words) > 3):
+        return []
     options = []
-    if lead and len(sentence.words) > 3:
-        return []  # the "yes" may answer something else
     for place in sentence.unnamed_places():
         replacements = _negate(sentence, place, lead)
         rank = _rank(spot, place, replied=len(replacements) > 1)
         if replacements and rank is not None:
-            reason = _REASONS[rank].format(verb=sentence.words[place].text)
-            options.append((rank, AllowedChange(tuple(replacements), reason)))
+            options.append((rank, replacements))
     return options
-
-
-_REASONS = (
-    '"{verb}" is in a reply to a yes/no question, and nothing after it takes it up',
-    '"{verb}" is in a statement of one clause, and nothing after it takes it up',
-    '"{verb}" is in a statement of where something is, and nothing after it takes it up',
-    '"{verb}" is in a statement of where somebody was, and nothing after it takes it up',
-)
 
 
 def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
     """Return the rank of negating the auxiliary at a place, or None if it must not be negated."""
     sentence = spot.sentence
+    verb, after = sentence.at(place), sentence.at(place + 1)
     words = {word.lower for word in sentence.words}
-    if words & {*word_list("opinions")} or any(is_number(word) for word in words):
+    if words & {*word_list("opinions"), *word_list("clause_links")} or any(map(is_number, words)):
+        return None
+    if (not spot.later and _is_followed_by_statement(spot)) or ":" in sentence.line[
+        sentence.words[place].end :
+    ]:
         return None
     is_reply = spot.answers == "yes or no"
-    if spot.next and not spot.later and not spot.next.is_question:
-        return None  # a statement may take up anything
-    begins = [word for word in sentence.all_before(place) if word not in _OF_SUBJECTS]
-    if words & {*word_list("clause_links")} or ":" in sentence.line[sentence.words[place].end :]:
-        return None
-    is_short = sentence.after(place) in ("", "not", "there") or replied
-    if is_reply and (is_short or sentence.at(place) in _POSITIVES):
+    if is_reply and (
+        replied or verb in _POSITIVES or sentence.after(place) in ("", "not", "there")
+    ):
         return 0
-    if {"there", "there's"} & words and spot.answers:
-        return None
-    if spot.answers == "other" and not ({"that's", "that"} & words and {"right", "true"} & words):
-        return None
+    agrees = bool({"that's", "that"} & words and {"right", "true"} & words)
     if spot.answers == "wh":
-        follows = sentence.at(place + 1)
-        where = spot.previous is not None and _asks_where(spot.previous)
-        is_place = (
-            follows in ("in", "at", "on", "near", "not") and sentence.at(place) not in _POSITIVES
+        where = spot.previous and "where" in [word.lower for word in spot.previous.words[:2]]
+        is_place = after in ("in", "at", "on", "near", "not") and verb not in _POSITIVES
+        return (
+            2 if where and is_place and not {"said", "says", "there", "there's"} & words else None
         )
-        return 2 if where and is_place and not {"said", "says"} & {*begins} else None
-    if {"right", "true"} & words and {"that's", "that"} & words:
+    if spot.answers and ({"there", "there's"} & words or (spot.answers == "other" and not agrees)):
+        return None
+    if agrees:
         return 1
-    is_evasive = is_reply and sentence.at(place) in ("was", "were")
-    if is_evasive and spot.is_left_behind:
-        return 3  # "did he go there / he wasn't in the attic"
-    return 1 if spot.is_left_behind else None
+    if not spot.is_left_behind:
+        return None
+    return 3 if is_reply and verb in ("was", "were") else 1  # "he wasn't in the attic" is evasive
 
 
-def _asks_where(sentence: Sentence) -> bool:
-    words = [word.lower for word in sentence.words]
-    return "where" in words[:2]
+def _is_followed_by_statement(spot: TurnSentence) -> bool:
+    """Return whether the next turn begins with a statement, which may take up anything."""
+    return spot.next is not None and not spot.next.is_question
 
 
 def _is_bare_reply(sentence: Sentence) -> bool:
     """Return whether a sentence is nothing but a yes or no."""
     return len(sentence.words) == 1 and sentence.at(0) in _YES + _NO and sentence.opens
-
-
-def _is_remark(sentence: Sentence) -> bool:
-    """Return whether a sentence only says how something is: "It was very interesting"."""
-    words = [word.lower for word in sentence.words]
-    pattern = r"(?:it|that|they) (?:is|are|was|were) (?:very |so |quite |really )\w+"
-    return bool(re.fullmatch(pattern, " ".join(words)))
 
 
 def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
@@ -152,11 +125,7 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextR
         return []
     if before in (*word_list("no_subject"), *_NEGATIVES, *_POSITIVES):
         return []
-    if sentence.after(place) in word_list("subjects"):
-        return []
-    if {"how", "why", "as", "than", "here"} & {*sentence.all_before(place)}:
-        return []
-    if not _is_main_verb(sentence, place):
+    if sentence.after(place) in word_list("subjects") or not _is_main_verb(sentence, place):
         return []
     is_negative = word in _POSITIVES or sentence.after(place) == "not"
     if is_negative:
@@ -172,99 +141,71 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
     "You'll have to tell him you can't come" is not about what one can do.
     """
     ahead = sentence.all_before(place)
-    verbs = {*word_list("auxiliaries"), *word_list("contracted"), *word_list("past")}
-    verbs |= {*word_list("opinions"), "to", "tell", "told", "ask", "asked", "want", "wanted"}
-    verbs -= {*word_list("saying")}
-    if {*ahead} & verbs or any("'" in word and not word.endswith("'s") for word in ahead):
-        return False
-    if any(sentence.at(index) in verbs for index in range(place - len(ahead))):
-        return False  # "Ann has a car, she's coming"
-    return len(ahead) <= 6
+    verbs = {*word_list("auxiliaries"), *_CONTRACTED, *word_list("past"), *word_list("opinions")}
+    verbs = (verbs | {*word_list("no_main_verb_after")}) - {*word_list("saying")}
+    is_short = any("'" in word and not word.endswith("'s") for word in ahead)  # "I'll"
+    earlier = [word.lower for word in sentence.words[:place]]  # "Ann has a car, she's coming"
+    return len(ahead) <= 6 and not is_short and not verbs & {*earlier}
 
 
 def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that remove the negation of the auxiliary at a place, if possible."""
     word, text = sentence.at(place), sentence.words[place].text
     last = place + (sentence.after(place) == "not")
+    following = [word.lower for word in sentence.words[last + 1 :]]
     if (word in _POSITIVES and last > place) or "or" in sentence.all_after(last):
         return []  # "I can't find the pen or the key"
+    if "all" in following and "at" in following:
+        return []  # "not at all"
     polarity = _other_polarity(sentence, last, "any", "some", word_list("negative_only"))
     # The released conversations have "didn't went", which is no better without the negation.
-    if polarity is None or sentence.after(last) == "went":
+    if polarity is None or following[:1] == ["went"]:
         return []
-    if _is_perfect(sentence, place) and {"for", "since", "in"} & {
-        word.lower for word in sentence.words[last:]
-    }:
+    is_perfect = word.startswith(("have", "has", "had")) or word.endswith("'ve")
+    if is_perfect and {"for", "since", "in"} & {*following}:
         return []  # "I haven't seen you for a long time"
     return [sentence.replace(place, last, like_case(text, _POSITIVES.get(word, text))), *polarity]
 
 
-def _is_perfect(sentence: Sentence, place: int) -> bool:
-    return sentence.at(place).startswith(("have", "has", "had")) or "'ve" in sentence.at(place)
-
-
 def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
+    verb, ahead = sentence.at(place), sentence.all_before(place)
     for index, word in enumerate(sentence.words):
         is_negative = word.lower in word_list("negative_words") or word.lower.endswith("n't")
         if is_negative and not _is_reply(sentence, index):
             return []
-    if (quantified := _with_quantifier(sentence, place, lead)) is not None:
-        return quantified
+    if "both" in ahead or not _can_be_negated(sentence, place):
+        return []  # "neither of them does" changes more than a word
+    if whole := next((word for word in ("all", "some") if word in ahead), None):
+        subject = place - len(ahead) + ahead.index(whole)
+        if sentence.before(subject) not in ("", "that", "said", *_YES, *_NO):
+            return []
+        if whole == "all":
+            return [sentence.replace_word(subject, "not all")]
+        if lead is None and not {*_YES} & {word.lower for word in sentence.words}:
+            return [sentence.replace_word(place, f"{verb} not")]
+        is_bare = sentence.at(subject + 1) in ("of", verb)
+        return [sentence.replace_word(subject, "none" if is_bare else "no")]
     polarity = _other_polarity(sentence, place, "some", "any", word_list("positive_only"))
-    if polarity is None or not _can_be_negated(sentence, place):
+    if polarity is None:
         return []
-    verb = sentence.at(place)
     new = "there isn't" if verb == "there's" else _NEGATIVES.get(verb, f"{verb} not")
     return [sentence.replace_word(place, new), *polarity]
-
-
-def _with_quantifier(
-    sentence: Sentence, place: int, lead: Sentence | None
-) -> list[TextReplacement] | None:
-    """Return the negation of a subject with "all", "some" or "both", or None if it has none."""
-    ahead = sentence.all_before(place)
-    if "both" in ahead:
-        return []  # "neither of them does" changes more than a word
-    for word in ("all", "some"):
-        if word not in ahead:
-            continue
-        subject = place - len(ahead) + ahead.index(word)
-        if sentence.before(subject) not in ("", "that", "said", *_YES, *_NO) or not _can_be_negated(
-            sentence, place
-        ):
-            return []
-        if word == "all":
-            return [sentence.replace_word(subject, "not all")]
-        is_confirmed = lead is not None or bool(
-            {*_YES} & {*(word.lower for word in sentence.words)}
-        )
-        if not is_confirmed:
-            return [sentence.replace_word(place, f"{sentence.at(place)} not")]
-        return [
-            sentence.replace_word(
-                subject, "none" if sentence.at(subject + 1) in ("of", sentence.at(place)) else "no"
-            )
-        ]
-    return None
 
 
 def _can_be_negated(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place is an auxiliary there that "not" can follow."""
     word, after = sentence.at(place), sentence.after(place)
+    is_participle = after in word_list("participles") or (after.endswith("ed") and after != "need")
     if word in _CONTRACTED:
-        return bool(after) and (not word.endswith("'ve") or _is_participle(after))
+        return bool(after) and (not word.endswith("'ve") or is_participle)
     if not after:  # a short reply: "he did", "Noah was, but …"
         if sentence.at(place + 1) not in ("", "and", "but") or word == "am":
             return False
         return not {*word_list("wh_words")} & {*sentence.all_before(place)}
     if word in ("do", "does", "did"):
         return False  # "he did the dishes"
-    return word not in ("have", "has", "had") or _is_participle(after)
-
-
-def _is_participle(word: str) -> bool:
-    return word in word_list("participles") or (word.endswith("ed") and word != "need")
+    return word not in ("have", "has", "had") or is_participle
 
 
 def _other_polarity(
@@ -276,7 +217,7 @@ def _other_polarity(
     end = next((index for index, word in enumerate(words) if word in ends), len(words))
     clause, rest = words[:end], words[end:]
     # Words in the rest of the sentence may depend on the negation, too.
-    if old == "any" and ({*unfit, old} & {*rest} or "at all" in sentence.line.lower()):
+    if old == "any" and {*unfit, old} & {*rest}:
         return None
     if {*unfit} & {*clause} or clause.count(old) > 1:
         return None
@@ -306,19 +247,14 @@ def _with_reply(
     Returns [] if the yes or no may belong to another clause ("Yes, I left them and he is there").
     """
     replies = [index for index in range(place) if _is_reply(sentence, index)]
-    if replies:
-        reply, source, begin = replies[0], sentence, replies[0] + 1
-    elif lead:
-        reply, source, begin = 0, lead, 0
-    else:
+    if not replacements or not (replies or lead):
         return replacements
-    if source.at(reply) not in contrary or not replacements:
-        return replacements
-    if sentence.at(begin) == "and":
+    source, reply = (sentence, replies[0]) if replies else (lead or sentence, 0)
+    begin = reply + 1 if replies else 0
+    if source.at(reply) not in contrary or sentence.at(begin) == "and":
         return replacements  # "yes, and it's free"
     for index in range(begin, place):
-        if sentence.at(index) not in _OF_SUBJECTS and not sentence.mention_at(index):
-            return []
-        if index > begin and not sentence.joined(index):
+        is_subject = sentence.at(index) in _OF_SUBJECTS or sentence.mention_at(index)
+        if not is_subject or (index > begin and not sentence.joined(index)):
             return []
     return [source.replace_word(reply, "no" if contrary == _YES else "yes"), *replacements]
