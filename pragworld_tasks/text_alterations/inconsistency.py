@@ -15,6 +15,7 @@ from pragworld_tasks.text_alterations.tokens import (
 )
 from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
+_NAME = "Injecting Inconsistent Data"
 # Words with which a sentence says whether something is there, or whether somebody has it.
 _BEING = {*word_list("be"), "there's", "have", "has", "had", "haven't", "hasn't", "hadn't", "got"}
 _AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
@@ -43,8 +44,7 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
         if (end := _clause_end(spot.sentence, mention)) is not None
     ]
     if places:
-        sentence, mention, end = rng.choice(places)
-        return _with_clause(conversation, rng, sentence, mention, end)
+        return _with_clause(conversation, rng, *rng.choice(places))
     return _with_sentence(conversation, rng, spots, denied)
 
 
@@ -55,7 +55,6 @@ def _denied(spots: Sequence[TurnSentence]) -> set[str]:
         sentence = spot.sentence
         places = range(len(sentence.words))
         entities = {mention.entity for place in places if (mention := sentence.mention_at(place))}
-        says_whether = not _BEING.isdisjoint(word.lower for word in sentence.words)
         if sentence.is_question:
             is_denied = spot.next is not None and _denies(spot.next)
         elif sentence.is_negative:
@@ -63,7 +62,7 @@ def _denied(spots: Sequence[TurnSentence]) -> set[str]:
         else:
             affirmed |= entities
             continue
-        if is_denied and says_whether:
+        if is_denied and not _BEING.isdisjoint(word.lower for word in sentence.words):
             denied |= entities
     return denied - affirmed
 
@@ -77,6 +76,64 @@ def _denies(reply: Sentence) -> bool:
     return reply.is_negative or (reply.at(0) in word_list("no") and not goes_on)
 
 
+# Clauses ------------------------------------------------------------------------------------------
+
+
+def _with_clause(
+    conversation: Conversation,
+    rng: random.Random,
+    sentence: Sentence,
+    mention: EntityMention,
+    end: str,
+) -> AlteredConversation:
+    """Add a clause after a mention of an object."""
+    words = {word.lower for word in sentence.words}
+    changes = rng.random() < 0.5
+    clauses = [*ENGLISH["changes" if changes else "absurdities"]]
+    if changes and words & {*word_list("past")} and not words & {*word_list("not_told_as_past")}:
+        clauses += ENGLISH["past_changes"]
+    clause = rng.choice(clauses)[mention.is_plural]
+    # "A cake that hums" need not be a particular one.
+    link = " that" if mention.indefinite and not end else ", which"
+    new = f"{mention.text}{link} {clause}{end}"
+    if mention.text.isupper() and mention.text != mention.entity:
+        new = new.upper()
+    replacement = TextReplacement(mention.utterance, mention.start, mention.text, new)
+    reason = "a clause can follow this mention of a thing"
+    return conversation.replace(_NAME, [replacement], reason, True if changes else None)
+
+
+def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
+    """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
+    if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
+        return None
+    places = [
+        place
+        for place, word in enumerate(sentence.words)
+        if mention.start <= word.start < mention.end
+    ]
+    if not places or sentence.is_negative:
+        return None  # "I don't have a car"
+    first, last = places[0], places[-1]
+    ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
+    if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
+        return None
+    is_one = {"a", "an", "one", *word_list("determiners")} & {*ahead} or is_number(ahead[0])
+    if not (mention.is_plural or is_one):
+        return None  # half of a compound ("apple juice"), or a mass
+    if sentence.joined(last + 1):
+        after = sentence.at(last + 1)
+        has_verb = {*word_list("past"), *word_list("be"), "there's"} & {*sentence.all_before(first)}
+        if after in ("to", "from") or (after in word_list("prepositions") and not has_verb):
+            return None  # "the train to London", "the computer in the library was broken"
+        return "," if after in _AFTER_OBJECTS else None
+    end = sentence.words[last].end
+    return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None
+
+
+# Sentences ----------------------------------------------------------------------------------------
+
+
 def _with_sentence(
     conversation: Conversation,
     rng: random.Random,
@@ -85,49 +142,44 @@ def _with_sentence(
 ) -> AlteredConversation | None:
     """Add a sentence after a statement that ends a turn."""
     ends = [spot for spot in spots if _can_be_followed(spot)]
-    free = [spot for spot in ends if not spot.is_taken_up] or ends
+    free = [spot.sentence for spot in ends if not spot.is_taken_up]
+    free = free or [spot.sentence for spot in ends]
     if not free:
         return None
     topics: dict[int, list[tuple[Sentence, EntityMention]]] = {}
-    for spot in free:
+    for end in free:
         for sentence in conversation.sentences:
-            lines = spot.sentence.utterance - sentence.utterance
+            lines = end.utterance - sentence.utterance
             if lines < 0:
                 continue  # not yet mentioned
-            distance = 0 if sentence is spot.sentence else 1 if lines <= 4 else 10
+            distance = 0 if sentence is end else 1 if lines <= 4 else 10
             for rank, mention in _topics(sentence):
-                if mention.entity in denied:
-                    continue
-                topics.setdefault(rank + distance, []).append((spot.sentence, mention))
+                if mention.entity not in denied:
+                    topics.setdefault(rank + distance, []).append((end, mention))
     changes = False
     if topics:
-        sentence, mention = rng.choice(topics[min(topics)])
+        end, mention = rng.choice(topics[min(topics)])
         changes = mention.kind == "objects" and rng.random() < 0.5
         predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
         line = conversation.text.split("\n")[mention.utterance]
         is_bare = mention.entity[0].isupper() and not line[: mention.start].endswith("the ")
-        the = "" if is_bare else "The "
-        remark = f"{the}{mention.form_of(mention.entity)} {predicate}"
-        reason = f'a sentence about "{mention.text}" can follow the statement, which ends the turn'
+        remark = f"{'' if is_bare else 'The '}{mention.form_of(mention.entity)} {predicate}"
     else:
-        sentence = rng.choice(free).sentence
+        end = rng.choice(free)
         remark = rng.choice(ENGLISH["remarks"])
-        reason = "the statement ends the turn, and the remark is about something else"
-    return conversation.replace(
-        "Injecting Inconsistent Data",
-        [_followed_by(sentence, remark)],
-        reason,
-        True if changes else None,
-    )
+    last = end.words[-1]
+    mark = end.line[last.end :].rstrip()
+    new = f"{mark} {remark}." if mark else f", and {remark[0].lower()}{remark[1:]}"
+    replacement = TextReplacement(end.utterance, last.start, last.text + mark, last.text + new)
+    reason = "a sentence can follow the statement, which ends the turn"
+    return conversation.replace(_NAME, [replacement], reason, True if changes else None)
 
 
 def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
     """Return what a sentence mentions and another may be about, with ranks: 0 is best."""
-    if sentence.is_negative:
-        return []
-    topics = []
+    topics: list[tuple[int, EntityMention]] = []
     for place in range(len(sentence.words)):
-        mention = sentence.mention_at(place)
+        mention = None if sentence.is_negative else sentence.mention_at(place)
         if mention is None or mention.ending or mention.start != sentence.words[place].start:
             continue
         is_name = mention.entity[0].isupper()
@@ -140,92 +192,10 @@ def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
     return topics
 
 
-def _followed_by(sentence: Sentence, remark: str) -> TextReplacement:
-    """Return the replacement of the end of a sentence by the same and a remark."""
-    last = sentence.words[-1]
-    end = sentence.line[last.end :].rstrip()
-    new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
-    return TextReplacement(sentence.utterance, last.start, last.text + end, last.text + new)
-
-
-def _with_clause(
-    conversation: Conversation,
-    rng: random.Random,
-    sentence: Sentence,
-    mention: EntityMention,
-    end: str,
-) -> AlteredConversation:
-    """Add a clause after a mention of an object."""
-    changes = rng.random() < 0.5
-    clauses = [*ENGLISH["changes" if changes else "absurdities"]]
-    if changes and _tells_the_past(sentence):
-        clauses += ENGLISH["past_changes"]
-    clause = rng.choice(clauses)[mention.is_plural]
-    # "A cake that hums" need not be a particular one.
-    link = " that" if mention.indefinite and not end else ", which"
-    new = f"{mention.text}{link} {clause}{end}"
-    if mention.text.isupper() and mention.text != mention.entity:
-        new = new.upper()
-    effect = "takes it away, moves or changes it" if changes else "only describes it"
-    return conversation.replace(
-        "Injecting Inconsistent Data",
-        [TextReplacement(mention.utterance, mention.start, mention.text, new)],
-        f'a clause can follow "{mention.text}" here, and this one {effect}',
-        True if changes else None,
-    )
-
-
-def _tells_the_past(sentence: Sentence) -> bool:
-    """Return whether a statement is about something done to a particular thing in the past."""
-    words = {word.lower for word in sentence.words}
-    return bool(words & {*word_list("past")}) and not words & {
-        "is",
-        "are",
-        "a",
-        "an",
-        "some",
-        "can",
-    }
-
-
-def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
-    """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
-    if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
-        return None
-    if sentence.is_negative:
-        return None  # "I don't have a car"
-    places = [
-        place
-        for place, word in enumerate(sentence.words)
-        if mention.start <= word.start < mention.end
-    ]
-    if not places:
-        return None
-    first, last = places[0], places[-1]
-    ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
-    if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
-        return None
-    if not mention.is_plural and not (
-        {"a", "an", "one", *word_list("determiners")} & {*ahead} or is_number(ahead[0])
-    ):
-        return None  # half of a compound ("apple juice"), or a mass
-    if sentence.joined(last + 1):
-        after = sentence.at(last + 1)
-        if after in ("to", "from"):
-            return None  # "the train to London"
-        has_verb = {*word_list("past"), *word_list("be"), "there's"} & {*sentence.all_before(first)}
-        if after in word_list("prepositions") and not has_verb:
-            return None  # "the computer in the library was broken"
-        return "," if after in _AFTER_OBJECTS else None
-    end = sentence.words[last].end
-    return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None
-
-
 def _can_be_followed(spot: TurnSentence) -> bool:
     """Return whether a remark can follow a sentence: the last statement of a turn."""
     sentence = spot.sentence
     if spot.later or sentence.is_question or not spot.is_whole or len(sentence.words) < 4:
         return False
-    if spot.turn_words & {*word_list("formulas")}:
-        return False
-    return sentence.line[sentence.words[-1].end :].strip() in ("", ".", "!")
+    is_formula = bool(spot.turn_words & {*word_list("formulas")})
+    return not is_formula and sentence.line[sentence.words[-1].end :].strip() in ("", ".", "!")
