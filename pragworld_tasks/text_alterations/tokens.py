@@ -59,14 +59,6 @@ class AlteredConversation:
     answers_can_change: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedChange:
-    """Replacements that belong together, and why they were allowed, in a few words."""
-
-    replacements: tuple[TextReplacement, ...]
-    reason: str
-
-
 EntityKind = Literal["agents", "objects", "locations"]
 
 
