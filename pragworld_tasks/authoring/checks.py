@@ -15,7 +15,6 @@ from pragworld_tasks.authoring.records import (
     Objection,
     VoteAnswer,
 )
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.inflection import number_forms, word_list
 from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, is_number
@@ -121,11 +120,10 @@ def _add_entity(text: str | None, known: Entities, kind: EntityKind, form: str) 
     longer: Any = {kind: (*known.all(kind), form)}
     try:
         entities = replace(known, **longer)
-        if text is not None:
-            Conversation(text, entities).check_entities()
-    except InputError:
+    except ValueError:
         return None
-    return entities
+    names = all_names(entities)
+    return None if text and Conversation(text, entities).mentioned(names) != names else entities
 
 
 # Words with a capital letter that name nobody and no place.

@@ -6,21 +6,19 @@ are replaced.
 """
 
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_text
-from pragworld_tasks.text_alterations.entities import Conversation, Entities, read_entities
+from pragworld_tasks.text_alterations.entities import Conversation, Entities
+from pragworld_tasks.text_alterations.exchanges import REMEDIES
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.negation import negation
 from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import (
-    exchange_objections,
+    exchange_refusals,
     variable_substitution,
     variable_swap,
 )
@@ -43,7 +41,6 @@ _ALGORITHMS: dict[str, tuple[_Algorithm, str]] = {
     ),
     "Injecting Inconsistent Data": (inconsistent_data, "there is no statement to add to"),
 }
-_EXCHANGES = ("Variable Swap", "Variable Substitution")
 
 
 def alter(
@@ -64,9 +61,8 @@ def alter(
         seed: Seed of the random choices. Each alteration has its own.
 
     Raises:
-        InputError: There is no such alteration, the entities are not those of the conversation, or
-            the conversation has nothing that can be altered in this way, or has characters that
-            only look like others.
+        InputError: There is no such alteration, the entities are not as required, or the
+            conversation has nothing that can be altered in this way.
 
     Examples:
         >>> conversation = "A: Where is Noah?\nB: Owen saw Noah in the attic."
@@ -76,83 +72,35 @@ def alter(
         A: Where is Owen?
         B: Noah saw Owen in the attic.
     """
-    name = _alteration_name(alteration)
+    name = alteration_name(alteration)
     if not isinstance(entities, Entities):
         entities = Entities.from_lists(entities)
     parsed = Conversation(conversation, entities)
-    parsed.check_characters()
-    parsed.check_entities()
-    altered = _apply(parsed, name, seed)
+    algorithm, reason = _ALGORITHMS[name]
+    # The text is part of the seed: else all conversations of a set would get the same clause.
+    altered = algorithm(parsed, random.Random(f"{seed} {name} {parsed.text}"))
     if altered is None:
-        reason = _ALGORITHMS[name][1]
-        raise InputError(f"{name} is not possible: {reason}; choose another alteration")
+        reason += "; choose another alteration"
+        for likeliest, pair, _ in refusals(parsed, name)[:1]:
+            reason = f"of {pair}, {likeliest}" if likeliest in REMEDIES else reason
+        raise InputError(f"{name} is not possible: {reason}")
     return altered
 
 
-def altered_text(
-    conversation: Path,
-    entities: Path,
-    alterations: Sequence[str] = (),
-    seed: int = 0,
-    *,
-    explain: bool = False,
-) -> str:
-    """Return what `pragworld-tasks alter` prints: altered conversations and their replacements.
-
-    Args:
-        conversation: A text file with one utterance per line.
-        entities: A JSON file of lists of entities (see `alter`).
-        alterations: Some of `pragworld_tasks.data.documents.ALTERATIONS`. None stands for all.
-        seed: Seed of the random choices.
-        explain: Whether to tell why each change was allowed, or which exchanges were not.
+def alteration_name(alteration: str) -> str:
+    """Return the name of an alteration that is given in any letter case.
 
     Raises:
-        InputError: A file or an alteration is not as required.
+        InputError: There is no such alteration.
     """
-    text = re.sub(r"\r\n?", "\n", read_text(conversation)).strip("\n")
-    if not text.strip():
-        raise InputError(f"{conversation}: the file is empty; write one utterance per line")
-    names = [_alteration_name(alteration) for alteration in alterations or ALTERATIONS]
-    parsed = Conversation(text, read_entities(entities))
-    try:
-        parsed.check_characters()
-    except InputError as error:
-        raise InputError(f"{conversation}: {error}") from error
-    try:
-        parsed.check_entities()
-    except InputError as error:
-        raise InputError(f"{entities}: {error}") from error
-    return "\n\n".join(
-        _to_text(parsed, name, _apply(parsed, name, seed), explain=explain) for name in names
-    )
-
-
-def _apply(conversation: Conversation, name: str, seed: int) -> AlteredConversation | None:
-    # The text is part of the seed: else all conversations of a set would get the same clause.
-    return _ALGORITHMS[name][0](conversation, random.Random(f"{seed} {name} {conversation.text}"))
-
-
-def _alteration_name(alteration: str) -> str:
     names = {name.lower(): name for name in ALTERATIONS}
     if alteration.lower() not in names:
         raise InputError(f"no alteration {alteration!r}; choose one of {', '.join(ALTERATIONS)}")
     return names[alteration.lower()]
 
 
-def _to_text(
-    conversation: Conversation, name: str, altered: AlteredConversation | None, *, explain: bool
-) -> str:
-    """Return an altered conversation below its replacements, or why the alteration failed."""
-    if altered is None:
-        lines = [f"{name}: not possible, as {_ALGORITHMS[name][1]}"]
-        if explain and name in _EXCHANGES:
-            lines += [f"  {reason}" for reason in exchange_objections(conversation, name)]
-        return "\n".join(lines)
-    effects = {None: "", True: " (answers can change)", False: " (answers cannot change)"}
-    lines = [f"{name}{effects[altered.answers_can_change]}"]
-    for replacement in altered.replacements:
-        old, new = replacement.old, replacement.new
-        lines.append(f'  line {replacement.utterance + 1}: "{old}" -> "{new}"')
-    if explain:
-        lines.append(f"  allowed, as {altered.reason}")
-    return "\n".join([*lines, "", altered.text])
+def refusals(conversation: Conversation, name: str) -> list[tuple[str, str, int]]:
+    """Return why a swap or substitution leaves entities alone (see `exchange_refusals`)."""
+    if name not in ("Variable Swap", "Variable Substitution"):
+        return []
+    return exchange_refusals(conversation, swap=name == "Variable Swap")

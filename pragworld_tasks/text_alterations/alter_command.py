@@ -2,8 +2,15 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_text
+from pragworld_tasks.text import format_count
+
+if TYPE_CHECKING:
+    from pragworld_tasks.text_alterations.entities import Entities
 
 
 def add_alter(commands: Commands) -> None:
@@ -44,18 +51,43 @@ def add_alter(commands: Commands) -> None:
     command.add_argument(
         "--explain",
         action="store_true",
-        help="tell why each change was allowed, and why entities were not exchanged",
+        help="tell why each change was allowed, and the three likeliest reasons why none was",
     )
 
 
 def _alter(options: argparse.Namespace) -> None:
-    from pragworld_tasks.text_alterations.alter import altered_text
+    from pragworld_tasks.data.documents import ALTERATIONS
+    from pragworld_tasks.text_alterations.alter import alteration_name
+    from pragworld_tasks.text_alterations.entities import read_entities
 
-    text = altered_text(
-        options.conversation,
-        options.entities,
-        options.alteration,
-        options.seed,
-        explain=options.explain,
-    )
-    print(text)
+    text = read_text(options.conversation).strip("\r\n")
+    if not text.strip():
+        raise InputError(f"{options.conversation}: empty; write one utterance per line")
+    entities = read_entities(options.entities)
+    names = [alteration_name(alteration) for alteration in options.alteration or ALTERATIONS]
+    shown = [_shown(text, entities, name, options.seed, options.explain) for name in names]
+    print("\n\n".join(shown))
+
+
+def _shown(text: str, entities: "Entities", name: str, seed: int, explain: bool) -> str:
+    """Return an altered conversation below its replacements, or why there is none."""
+    from pragworld_tasks.text_alterations.alter import alter, refusals
+    from pragworld_tasks.text_alterations.entities import Conversation
+
+    try:
+        altered = alter(text, entities, name, seed)
+    except InputError as error:
+        told = refusals(Conversation(text, entities), name)[:3] if explain else []
+        lines = [
+            f"  {format_count(count, 'pair')}, such as {pair}: {reason}"
+            for reason, pair, count in told
+        ]
+        return "\n".join([str(error), *lines])
+    effects = {None: "", True: " (answers can change)", False: " (answers cannot change)"}
+    lines = [f"{name}{effects[altered.answers_can_change]}"]
+    for replacement in altered.replacements:
+        old, new = replacement.old, replacement.new
+        lines.append(f'  line {replacement.utterance + 1}: "{old}" -> "{new}"')
+    if explain:
+        lines.append(f"  allowed, as {altered.reason}")
+    return "\n".join([*lines, "", altered.text])

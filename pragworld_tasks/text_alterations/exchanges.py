@@ -10,6 +10,7 @@ known to fit is refused.
 import functools
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pragworld_tasks.text_alterations.entities import Conversation
@@ -17,6 +18,7 @@ from pragworld_tasks.text_alterations.inflection import is_plural, number_forms,
 from pragworld_tasks.text_alterations.noun_phrases import NEARBY, PLURAL_VERBS, is_number
 from pragworld_tasks.text_alterations.nouns import (
     head_noun,
+    is_first_name,
     is_one_word,
     is_title,
     is_usually_mass,
@@ -26,14 +28,20 @@ from pragworld_tasks.text_alterations.nouns import (
     sort_of_agent,
     usual_gender,
 )
-from pragworld_tasks.text_alterations.placements import Placement, placement
-from pragworld_tasks.text_alterations.tokens import (
-    EntityKind,
-    EntityMention,
-    Sentence,
-    label_end,
-)
+from pragworld_tasks.text_alterations.tokens import EntityKind, EntityMention, Sentence, label_end
 from pragworld_tasks.text_alterations.turns import continues_question, sentence_numbers
+
+# Why two entities may not be exchanged; those that the lists of entities can remedy come first.
+GENDER_UNKNOWN = "the gender of one is not known; list it as 'female' or 'male'"
+SORT_UNKNOWN = "it is not known what one is; list what is alike as 'exchangeable'"
+OTHER_GENDER = "one is female and the other male, and the conversation has words for that"
+OTHER_SORT = "they are of different sorts"
+OTHER_NUMBER = "one is counted or has an article where the other does not"
+IN_A_PHRASE = "a mention is part of a longer name or phrase"
+SPOKEN_TO = "one of them speaks or is spoken to"
+SET_APART = "something is said of one and then of the other"
+ONLY_ORDER = "only their order would change"
+REMEDIES = (GENDER_UNKNOWN, SORT_UNKNOWN)
 
 _AFTER_NOUNS = {
     *(*word_list("after_nouns"), *word_list("after_objects"), *word_list("auxiliaries")),
@@ -44,32 +52,22 @@ _DETERMINERS = {*word_list("determiners"), *word_list("indefinite"), "a", "an", 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A mention in its sentence.
-
-    Attributes:
-        sentence: The sentence.
-        mention: The mention.
-        first, last: The places of its first and last word.
-        placement: Where the entity is, as the sentence and the reply to a question tell.
-    """
+    """A mention in its sentence, and the places of its first and last word there."""
 
     sentence: Sentence
     mention: EntityMention
     first: int
     last: int
-    placement: Placement
 
     @property
     def determiner(self) -> str:
         """The determiner before the mention, at most two adjectives away, or ""."""
-        place = self.first
-        for _ in range(3):
+        for place in range(self.first, self.first - 3, -1):
             word = self.sentence.before(place)
             if word in _DETERMINERS or word.endswith(("'s", "s'")):
                 return word
             if not word or word in _AFTER_NOUNS:
                 return ""
-            place -= 1
         return ""
 
     @property
@@ -95,51 +93,64 @@ class _Site:
         if after[:1] not in ("", ",", ".", "?"):
             return False
         if not before:
-            return after.startswith(",") and not _is_listed(self, after=True)
+            return after.startswith(",") and not _is_listed(self)
         if before[-1] in ".?!":
             return not self.sentence.opens and len(self.sentence.words) == self.last + 1
-        return before[-1] == "," and not _is_listed(self, after=False)
+        return before[-1] == "," and not _is_listed(self)
 
 
-def _is_listed(site: _Site, *, after: bool) -> bool:
+def _is_listed(site: _Site) -> bool:
     """Return whether a comma joins a mention to another of its kind, as in a list of names."""
     line, mention = site.sentence.line, site.mention
     for other in site.sentence.mentions:
-        if other.kind != mention.kind or other is mention:
-            continue
-        between = line[mention.end : other.start] if after else line[other.end : mention.start]
-        if re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?(?:the\s+|an?\s+)?", between):
+        first, second = sorted((mention, other), key=lambda each: each.start)
+        between = line[first.end : second.start]
+        is_list = re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?(?:the\s+|an?\s+)?", between)
+        if is_list and other.kind == mention.kind:
             return True
     return False
+
+
+def _sites(conversation: Conversation, kind: EntityKind, entity: str) -> list[_Site]:
+    return _all_sites(conversation).get((kind, entity), [])
+
+
+@functools.lru_cache(maxsize=4)  # every pair of entities is looked at
+def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[_Site]]:
+    sites: dict[tuple[EntityKind, str], list[_Site]] = {}
+    for sentence in conversation.sentences:
+        for place in range(len(sentence.words)) if sentence.mentions else ():
+            mention = sentence.mention_at(place)
+            if mention and (place == 0 or sentence.mention_at(place - 1) is not mention):
+                site = _Site(sentence, mention, place, sentence.mention_end(place))
+                sites.setdefault((mention.kind, mention.entity), []).append(site)
+    return sites
 
 
 # What fits ----------------------------------------------------------------------------------------
 
 
 def grounds(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str:
-    """Return why two entities may take each other's place. `objection` has found nothing wrong."""
+    """Return why two entities may take each other's place. `refusal` has found nothing wrong."""
     if _declared(conversation, old, new):
         return f"the entities file says that {old} and {new} are exchangeable"
     if kind != "agents":
         shared = sorted(noun_classes(kind, old) & noun_classes(kind, new))
         alike = f"in the class {shared[0]}" if shared else f"kinds of {head_noun(old)}"
         return f"{old} and {new} are both {alike}, and each place of one fits the other"
-    sites = _sites(conversation, kind, (old, new))
-    if all(site.is_address for site in itertools.chain(*sites.values())):
-        return f"{old} and {new} are only spoken to, so that no pronoun stands for them"
     gender = _gender(conversation, old)
     if gender and gender == _gender(conversation, new):
         return f"{old} and {new} are both {gender}, so that every pronoun still fits"
-    return f"no word of the conversation shows whether {old} or {new} is a woman or a man"
+    return f"no pronoun shows whether {old} or {new} is a woman or a man"
 
 
-def objection(
+def refusal(
     conversation: Conversation, kind: EntityKind, old: str, new: str, *, swap: bool
 ) -> str | None:
     """Return why an entity must not take the place of another, or in a swap each the other's.
 
     Args:
-        conversation: The conversation that mentions both.
+        conversation: The conversation that mentions the old one, and in a swap both.
         kind: The kind of both.
         old: The entity to be replaced.
         new: The entity that replaces it.
@@ -148,53 +159,53 @@ def objection(
     Returns:
         The reason in a few words, or None if they may.
     """
-    is_judged = not _declared(conversation, old, new)
-    problem = _unlike_nouns(kind, old, new) if is_judged and kind != "agents" else None
+    of_old, of_new = (_sites(conversation, kind, entity) for entity in (old, new))
+    problem = None
+    if not _declared(conversation, old, new):
+        if kind == "agents":
+            problem = _unlike_agents(conversation, old, new)
+        else:
+            problem = _unlike_nouns(kind, old, new)
     if problem:
         return problem
-    sites = _sites(conversation, kind, (old, new))
-    if is_judged and kind == "agents":
-        problem = _unlike_agents(conversation, old, new, sites)
-    if problem is None and swap:
-        problem = _only_joined(conversation, kind, old, new)
-    elif problem is None:
-        problem = _together(conversation, sites)
-    if problem or kind == "agents":
-        return problem or _agent_problem(conversation, sites, swap=swap)
-    if kind == "locations":
-        problem = _inside_itself(sites[old], new)
-        problem = problem or (_inside_itself(sites[new], old) if swap else None)
-    return problem or _noun_problem(sites, old, new)
+    if swap and _are_only_joined(conversation, of_old, of_new):
+        return ONLY_ORDER
+    if not swap and _are_set_apart(conversation, of_old, of_new):
+        return SET_APART
+    if kind == "agents":
+        return _agent_refusal(conversation, [*of_old, *of_new], old, swap=swap)
+    changed = [*of_old, *(of_new if swap else ())]
+    if kind == "locations" and any(_holds(site, new, old) for site in changed):
+        return SET_APART  # "a red closet in the closet"
+    same_head = head_noun(old) == head_noun(new)
+    if any(_is_in_a_phrase(site, same_head=same_head) for site in changed):
+        return IN_A_PHRASE
+    return None if _agree(of_old, of_new, old, new) else OTHER_NUMBER
 
 
-def outsiders(
-    conversation: Conversation, kind: EntityKind, old: str
-) -> tuple[tuple[str, ...], str]:
+def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[str]:
     """Return words that fit in an entity's place and do not occur in the conversation.
 
     The benchmark's authors also replaced entities by others than those of the conversation.
-
-    Returns:
-        The words, none if none is known to fit, and why they fit.
     """
-    sites = _sites(conversation, kind, (old,))
+    sites = _sites(conversation, kind, old)
     if kind == "agents":
-        found = _other_names(conversation, old)
-        problem = _agent_problem(conversation, sites, swap=True)
-        reason = f"{old} is a name, and the new one fits every pronoun"
+        words = _other_names(conversation, old)
+        is_fixed = bool(_agent_refusal(conversation, sites, old, swap=True))
     else:
-        found = _other_nouns(kind, old, conversation.text)
-        problem = _noun_problem(sites, old, old) or _mass_problem(old, sites[old])
-        reason = f"{old} is in a class of nouns that stand in the same places"
+        words = _other_nouns(kind, old, conversation.text)
+        is_fixed = any(_is_in_a_phrase(site, same_head=True) for site in sites)
+        is_fixed = is_fixed or _is_mass(old, sites) or len({*number_forms(old)}) == 1
+        is_fixed = is_fixed or (kind == "objects" and ("bare", False) in map(_frame, sites))
     text = conversation.text.lower()
     unspaced = re.sub(r"[\s_-]", "", text)  # a "stomach ache" is a "stomachache"
-    unused = [
+    return [
         word
-        for word in found
-        if (singular := number_forms(word.split()[-1])[0].lower()) not in text
+        for word in words
+        if not is_fixed
+        and (singular := number_forms(word.split()[-1])[0].lower()) not in text
         and singular not in unspaced
     ]
-    return (() if problem else tuple(unused)), reason
 
 
 def _other_names(conversation: Conversation, old: str) -> list[str]:
@@ -226,36 +237,6 @@ def _other_nouns(kind: EntityKind, old: str, text: str) -> list[str]:
     return [number_forms(noun)[plural] for noun in nouns]
 
 
-def _mass_problem(old: str, sites: list[_Site]) -> str | None:
-    if _is_mass(old, sites) or number_forms(old)[0] == number_forms(old)[1]:
-        return f"{old} is not counted"
-    is_bare = ("bare", False) in _frames(sites) and sites[0].mention.kind == "objects"
-    return "it stands without an article" if is_bare else None
-
-
-def _sites(
-    conversation: Conversation, kind: EntityKind, entities: tuple[str, ...]
-) -> dict[str, list[_Site]]:
-    sites = _all_sites(conversation)
-    return {entity: sites.get((kind, entity), []) for entity in entities}
-
-
-@functools.lru_cache(maxsize=4)  # every pair of entities is looked at
-def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[_Site]]:
-    sites: dict[tuple[EntityKind, str], list[_Site]] = {}
-    for sentence in conversation.sentences:
-        places: dict[EntityMention, list[int]] = {}
-        for place in range(len(sentence.words)) if sentence.mentions else ():
-            if mention := sentence.mention_at(place):
-                places.setdefault(mention, []).append(place)
-        for mention, found in places.items():
-            first, last = found[0], found[-1]
-            placed = placement(conversation, sentence, first, last, mention.kind)
-            site = _Site(sentence, mention, first, last, placed)
-            sites.setdefault((mention.kind, mention.entity), []).append(site)
-    return sites
-
-
 def _declared(conversation: Conversation, old: str, new: str) -> bool:
     return any({old, new} <= {*group} for group in conversation.entities.exchangeable)
 
@@ -263,269 +244,250 @@ def _declared(conversation: Conversation, old: str, new: str) -> bool:
 def _unlike_nouns(kind: EntityKind, old: str, new: str) -> str | None:
     """Return how two objects or locations differ in what they are, or None if they do not."""
     if old[0].isupper() != new[0].isupper():
-        return "only one of them is a name"
-    if head_noun(old) == head_noun(new):
-        general = [entity for entity in (old, new) if is_one_word(entity)]
-        return f"{general[0]} includes the other" if general else None
+        return OTHER_SORT
+    if head_noun(old) == head_noun(new):  # "peppers" include "green peppers"
+        return OTHER_SORT if is_one_word(old) or is_one_word(new) else None
     classes = noun_classes(kind, old), noun_classes(kind, new)
-    for entity, known in zip((old, new), classes, strict=True):
-        if not known:
-            return f"it is not known what {entity} is; list what is alike as 'exchangeable'"
-    return None if classes[0] & classes[1] else "they are different sorts of things"
+    if not all(classes):
+        return SORT_UNKNOWN
+    return None if classes[0] & classes[1] else OTHER_SORT
 
 
-def _unlike_agents(
-    conversation: Conversation, old: str, new: str, sites: dict[str, list[_Site]]
-) -> str | None:
+def _unlike_agents(conversation: Conversation, old: str, new: str) -> str | None:
     """Return how two agents differ in what they are, or None if they do not."""
-    sort, other = sort_of_agent(old), sort_of_agent(new)
-    if sort != other:
-        return f"{old} is {sort}, {new} is {other}"
+    sort = sort_of_agent(old)
+    if sort != sort_of_agent(new):
+        return OTHER_SORT
     if sort in ("a person by role", "a noun", "a group") and not roles(old) & roles(new):
-        return "they are not known to be alike"
-    if all(site.is_address for site in (*sites[old], *sites[new])):
+        return OTHER_SORT
+    sites = [*_sites(conversation, "agents", old), *_sites(conversation, "agents", new)]
+    if not _shows_gender(conversation) or all(site.is_address for site in sites):
         return None  # no "she" is someone who is spoken to
-    if not _shows_gender(conversation):
-        return None
-    for entity in (old, new):
-        if _gender(conversation, entity) is None:
-            return f"the gender of {entity} is not known; list it as 'female' or 'male'"
-    if _gender(conversation, old) != _gender(conversation, new):
-        return "one is female and the other male, and the conversation has words for that"
-    return None
+    genders = {_gender(conversation, entity) for entity in (old, new)}
+    return GENDER_UNKNOWN if None in genders else OTHER_GENDER if len(genders) > 1 else None
 
 
-def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str | None:
-    """Return an objection if a sentence has both entities, or what is said of each sets them apart.
+# What is said of both -----------------------------------------------------------------------------
+
+
+def _are_only_joined(
+    conversation: Conversation, of_old: Sequence[_Site], of_new: Sequence[_Site]
+) -> bool:
+    """Return whether a swap changes nothing but the order in "A and B"."""
+    old, new = (
+        "|".join({re.escape(site.mention.text) for site in sites}) for sites in (of_old, of_new)
+    )
+    link = r"\s+(?:and|or)\s+(?:the\s+|an?\s+)?"
+    joined = re.findall(rf"(?:{old}){link}(?:{new})|(?:{new}){link}(?:{old})", conversation.text)
+    return 2 * len(joined) == len(of_old) + len(of_new)
+
+
+def _are_set_apart(
+    conversation: Conversation, of_old: Sequence[_Site], of_new: Sequence[_Site]
+) -> bool:
+    """Return whether a sentence has both entities, or what is said of each sets them apart.
 
     A sentence would mention one of them twice, a reply would contradict its question ("do you have
     a headache / no, but I have a headache"), or the same lamps would be in the truck and in the
     van. Nor may "a phone" be new after it was spoken of.
     """
     numbers = sentence_numbers(conversation.text, conversation.sentences)
-    old, new = ({numbers[id(site.sentence)] for site in found} for found in sites.values())
+    old, new = ({numbers[id(site.sentence)] for site in sites} for sites in (of_old, of_new))
     if old & new:
-        return "a sentence mentions both"
-    for others, found in itertools.permutations(sites.values()):
-        begin = min((site.mention.utterance for site in others), default=0)
-        if any(site.mention.indefinite and site.mention.utterance > begin for site in found):
-            return "the conversation introduces one after the other"
-    for first, second in itertools.product(*sites.values()):
-        if _is_contrasted(conversation, first, second):
-            return "one is set against the other"
-        if _is_told_alike(first, second):
-            return "the same is said of one and then of the other"
-        if _is_elsewhere(first, second):
-            return "one is said to be where or what the other is not"
-    return None
+        return True
+    for early, late in itertools.product(of_old, of_new):
+        if (early.mention.utterance, early.first) > (late.mention.utterance, late.first):
+            early, late = late, early
+        if late.mention.indefinite and late.mention.utterance > early.mention.utterance:
+            return True
+        if _is_contrasted(conversation, early, late) or _is_told_alike(early, late):
+            return True
+        if _is_elsewhere(conversation, early, late):
+            return True
+    return False
 
 
-def _is_contrasted(conversation: Conversation, first: _Site, second: _Site) -> bool:
+def _is_contrasted(conversation: Conversation, early: _Site, late: _Site) -> bool:
     """Return whether a "no" or "but" stands between two mentions that are near each other."""
-    early, late = sorted(
-        (first.mention, second.mention), key=lambda site: (site.utterance, site.start)
-    )
-    if late.utterance - early.utterance > NEARBY:
-        return False
-    lines = conversation.text.split("\n")[: late.utterance + 1]
-    lines[-1] = lines[-1][: late.start]
-    lines[early.utterance] = lines[early.utterance][early.end :]
-    between = " ".join(lines[early.utterance :])
-    words = re.findall(r"[\w'\u2019]+", between.lower().replace("\u2019", "'"))
-    return bool({*word_list("contrasts")} & {*words}) or any("n't" in word for word in words)
+    first, last = early.mention.utterance, late.mention.utterance
+    lines = conversation.text.split("\n")[: last + 1]
+    lines[-1] = lines[-1][: late.mention.start]
+    lines[first] = lines[first][early.mention.end :]
+    between = " ".join(lines[first:]).lower().replace("\u2019", "'")
+    words = re.findall(r"[\w']+", between) if last - first <= NEARBY else []
+    return any(word in word_list("contrasts") or "n't" in word for word in words)
 
 
-def _is_told_alike(first: _Site, second: _Site) -> bool:
+def _is_told_alike(early: _Site, late: _Site) -> bool:
     """Return whether two sentences differ in little but the entity that they are about.
 
     "Is the cat in? … Is the dog in?" would ask twice, as would "Is the cat in? … Or the dog?", and
     "The cat is white. The dog is black." would contradict itself.
     """
-    early, late = sorted((first, second), key=lambda site: (site.mention.utterance, site.first))
     if early.others == late.others or continues_question(late.sentence):
         return True
     if early.sentence.is_question or late.sentence.is_question:
         return False
-    if early.placement.places and late.placement.places:
-        return False
-    verb, other = (site.sentence.after(site.last) for site in (early, late))
-    is_verb = verb not in ("", *word_list("after_nouns"))
+    verbs = [site.sentence.after(site.last) for site in (early, late)]
+    objects = [site.sentence.after(site.last + 1) for site in (early, late)]
+    is_verb = verbs[0] not in ("", *word_list("after_nouns"))
     is_near = late.mention.utterance - early.mention.utterance <= NEARBY
-    return is_near and is_verb and PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
+    is_alike = len({PLURAL_VERBS.get(verb, verb) for verb in verbs}) == 1
+    return is_verb and is_alike and (is_near or objects[0] == objects[1])
 
 
-def _is_elsewhere(first: _Site, second: _Site) -> bool:
-    """Return whether an entity is said to be where, or to be what, the other is not."""
-    is_statement = not first.sentence.is_question and not second.sentence.is_question
-    if is_statement and first.sentence.is_negative != second.sentence.is_negative:
+def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool:
+    """Return whether two sentences say where each entity is, or one of them where it is not."""
+    is_statement = not early.sentence.is_question and not late.sentence.is_question
+    if is_statement and early.sentence.is_negative != late.sentence.is_negative:
         return True
-    distance = abs(first.mention.utterance - second.mention.utterance)
-    if first.mention.kind == "locations":
+    distance = late.mention.utterance - early.mention.utterance
+    if early.mention.kind == "locations":
         # "Did you leave it in the den? / I left it there and went to the hall."
-        late = max(first, second, key=lambda site: site.mention.utterance)
         return distance == 1 and "there" in late.others
-    are_located = distance <= NEARBY and first.is_located and second.is_located
-    if first.mention.kind == "agents" and not are_located:
+    are_located = distance <= NEARBY and early.is_located and late.is_located
+    if early.mention.kind == "agents" and not are_located:
         return False  # people go elsewhere
-    return first.placement.contradicts(second.placement)
+    return _tells_place(conversation, early) and _tells_place(conversation, late)
 
 
-def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
-    """Return an objection if a swap changes nothing but the order in "A and B"."""
-    mentions = [
-        mention
-        for mention in conversation.mentions
-        if mention.kind == kind and mention.entity in (old, new)
-    ]
-    lines = conversation.text.split("\n")
-    joined = 0
-    for first, second in zip(mentions[::2], mentions[1::2], strict=False):
-        line, following = lines[first.utterance], lines[second.utterance]
-        between = line[first.end : second.start]
-        if second.utterance == first.utterance + 1 and not label_end(following):
-            between = f"{line[first.end :]} {following[: second.start]}"
-        elif first.utterance != second.utterance:
-            continue
-        if first.entity != second.entity:
-            joined += bool(re.fullmatch(r"\s+(?:and|or)\s+(?:the\s+|an?\s+)?", between))
-    return "only their order would change" if 2 * joined == len(mentions) else None
+def _tells_place(conversation: Conversation, site: _Site) -> bool:
+    """Return whether a sentence, or a question with its reply, says or asks where the entity is."""
+    sentence = site.sentence
+    words = [word.lower for word in sentence.words[site.last + 1 :]]
+    if sentence.is_question and "where" not in site.others:
+        reply: list[str] = []
+        for other in conversation.sentences:
+            if sentence.utterance < other.utterance <= sentence.utterance + NEARBY + 1:
+                rivals = [each for each in other.mentions if each.kind == site.mention.kind]
+                if any(not rival.indefinite for rival in rivals):
+                    break
+                reply += [word.lower for word in other.words]
+        words = [*words, *reply] if reply else []
+    return not {*words, *site.others[:2]}.isdisjoint(
+        ("here", "there", "where", *word_list("place_prepositions"))
+    )
 
 
 # Agents -------------------------------------------------------------------------------------------
 
 
 def _gender(conversation: Conversation, agent: str) -> str | None:
-    """Return "female" or "male", as the entities file or the lists of names say, or None."""
+    """Return "female" or "male", as the entities file, a list of names or a pronoun says, or None.
+
+    It is None if they contradict each other.
+    """
     entities = conversation.entities
-    if agent in entities.female:
-        return "female"
-    if agent in entities.male:
-        return "male"
-    return usual_gender(agent)
+    if agent in (*entities.female, *entities.male):
+        return "female" if agent in entities.female else "male"
+    genders = {*_genders_told(conversation, agent), usual_gender(agent)} - {None}
+    return genders.pop() if len(genders) == 1 else None
+
+
+def _genders_told(conversation: Conversation, agent: str) -> set[str]:
+    """Return the genders that a pronoun tells which opens the sentence after one about the agent.
+
+    The sentence before must name nobody else: "Where is Haruto? / He's in the den.".
+    """
+    told = set()
+    for sentence, following in itertools.pairwise(conversation.sentences):
+        people = {mention.entity for mention in sentence.mentions if mention.kind == "agents"}
+        is_about = people == {agent} and following.utterance <= sentence.utterance + 1
+        others = [word.text for word in sentence.words if word.text != agent]
+        if not is_about or any(is_first_name(word) or roles(word) for word in others):
+            continue
+        words = [word.lower.split("'")[0] for word in following.words]
+        opening = next((word for word in words if word not in _BEFORE_PRONOUNS), "")
+        told |= {"female"} if opening == "she" else {"male"} if opening == "he" else set()
+    return told
+
+
+_BEFORE_PRONOUNS = {*word_list("before_questions"), "because", "maybe"}
 
 
 def _shows_gender(conversation: Conversation) -> bool:
     words = {word.lower for sentence in conversation.sentences for word in sentence.words}
-    endings = {word.split("'")[0] for word in words}
-    return bool({*word_list("gendered")} & (words | endings))
+    return bool({*word_list("gendered")} & (words | {word.split("'")[0] for word in words}))
 
 
-def _agent_problem(
-    conversation: Conversation, sites: dict[str, list[_Site]], *, swap: bool
+def _agent_refusal(
+    conversation: Conversation, sites: Sequence[_Site], agent: str, *, swap: bool
 ) -> str | None:
     """Return what stands beside a mention that another agent would not fit, or None."""
-    for site in itertools.chain(*sites.values()):
-        if problem := _longer_name(site):
-            return problem
-    speakers = {
-        line[: label_end(line)].strip().removesuffix(":") for line in conversation.text.split("\n")
-    }
-    for entity in sites:
-        if any(re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", speaker) for speaker in speakers):
-            return f"{entity} is a speaker"
-    by_name = sort_of_agent(next(iter(sites))).startswith(("a name", "a full name"))
+    speakers = " ".join(line[: label_end(line)] for line in conversation.text.split("\n"))
+    if any(re.search(rf"(?<!\w){re.escape(site.mention.entity)}\b", speakers) for site in sites):
+        return SPOKEN_TO
+    by_name = sort_of_agent(agent).startswith(("a name", "a full name"))
     determined = set()
-    for site in itertools.chain(*sites.values()):
+    for site in sites:
         before = site.sentence.before(site.first)
         determiner = site.determiner if before else ""
-        if determiner and determiner != before:
-            return f'"{before} {site.mention.text}" may be nobody else'
-        if determiner in ("a", "an", "another", *word_list("indefinite")):
-            return f'"{determiner} {site.mention.text}" is no particular person'
         if site.is_address and not (swap and by_name):
-            return f"{site.mention.text} is spoken to"
+            return SPOKEN_TO
+        is_indefinite = determiner in ("a", "an", "another", *word_list("indefinite"))
+        # "my little brother" may be nobody else
+        if _is_in_a_longer_name(site) or is_indefinite or (determiner and determiner != before):
+            return IN_A_PHRASE
         determined.add(bool(determiner))
-    if by_name and True in determined:
-        return "a name stands behind an article or a possessive"
-    if len(determined) > 1:
-        return "only some of the mentions have an article or a possessive"
-    return None
+    return OTHER_NUMBER if len(determined) > 1 or (by_name and True in determined) else None
 
 
-def _longer_name(site: _Site) -> str | None:
-    """Return an objection if a mention is part of a longer name: "Mr. [Smith]", "[John] Denver"."""
+def _is_in_a_longer_name(site: _Site) -> bool:
+    """Return whether a mention is part of a longer name: "Mr. [Smith]", "[John] Denver"."""
     sentence, text = site.sentence, site.mention.text
-    before = sentence.words[site.first - 1].text if site.first else ""
-    if is_title(before):
-        return f'"{before} {text}" is one name'
-    if sentence.after(site.last) and not site.mention.ending and text[0].isupper():
-        after = sentence.words[site.last + 1].text
-        if (
-            after[0].isupper()
-            and after != "I"
-            and not after.startswith("I'")
-            and not after.isupper()
-        ):
-            return f'"{text} {after}" may be one name'
-    return None
+    if site.first and is_title(sentence.words[site.first - 1].text):
+        return True
+    if not sentence.after(site.last) or site.mention.ending or not text[0].isupper():
+        return False
+    after = sentence.words[site.last + 1].text
+    return after[0].isupper() and not after.startswith(("I'", "I\u2019")) and not after.isupper()
 
 
 # Objects and locations ----------------------------------------------------------------------------
 
 
-def _is_mass(entity: str, sites: list[_Site]) -> bool:
+def _is_mass(entity: str, sites: Sequence[_Site]) -> bool:
     """Return whether a noun is not counted. "Corns" in a conversation shows that it is there."""
     return is_usually_mass(entity) and not any(site.mention.is_plural for site in sites)
 
 
-def _noun_problem(sites: dict[str, list[_Site]], old: str, new: str) -> str | None:
-    """Return what stands beside a mention that another noun would not fit, or None."""
-    same_head = old != new and head_noun(old) == head_noun(new)
-    for site in itertools.chain(*sites.values()):
-        if problem := _neighbour_problem(site, same_head=same_head):
-            return problem
-    frames = {entity: _frames(sites[entity]) for entity in (old, new)}
-    if _is_mass(old, sites[old]) != _is_mass(new, sites[new]):
-        if frames[old] == frames[new] == {("definite", False)}:
-            return None
-        return "one of them is counted and the other is not"
-    bare = {entity: ("bare", False) in frames[entity] for entity in (old, new)}
-    if bare[old] != bare[new]:
-        return "only one of them stands without an article"
-    return None
+def _agree(of_old: Sequence[_Site], of_new: Sequence[_Site], old: str, new: str) -> bool:
+    """Return whether both nouns are counted, or neither, and so for those without an article."""
+    frames = [{*map(_frame, sites)} for sites in (of_old, of_new)]
+    if _is_mass(old, of_old) != _is_mass(new, of_new):
+        return frames[0] == frames[1] == {("definite", False)}
+    return (("bare", False) in frames[0]) == (("bare", False) in frames[1])
 
 
-def _inside_itself(sites: list[_Site], location: str) -> str | None:
-    """Return an objection if a location would hold its like: "a red closet in the closet"."""
-    for site in sites:
-        for mention in site.sentence.mentions:
-            if mention.kind == "objects" and head_noun(mention.entity) == head_noun(location):
-                return f"{mention.text} would be in the {location}"
-    return None
+def _frame(site: _Site) -> tuple[str, bool]:
+    """Return how a mention is determined, and whether it is plural."""
+    determiner = site.determiner
+    definite = determiner in word_list("determiners") or determiner.endswith(("'s", "s'"))
+    sort = "definite" if definite else "indefinite" if determiner else "bare"
+    return sort, site.mention.is_plural
 
 
-def _frames(sites: list[_Site]) -> set[tuple[str, bool]]:
-    """Return how mentions are determined, and whether they are plural."""
-    frames = set()
-    for site in sites:
-        determiner = site.determiner
-        definite = determiner in word_list("determiners") or determiner.endswith(("'s", "s'"))
-        sort = "definite" if definite else "indefinite" if determiner else "bare"
-        frames.add((sort, site.mention.is_plural))
-    return frames
+def _holds(site: _Site, *locations: str) -> bool:
+    """Return whether a sentence has an object that is like a location."""
+    objects = [mention for mention in site.sentence.mentions if mention.kind == "objects"]
+    heads = {head_noun(location) for location in locations}
+    return any(head_noun(mention.entity) in heads for mention in objects)
 
 
-def _neighbour_problem(site: _Site, *, same_head: bool) -> str | None:
-    """Return what stands beside a mention that another noun may not fit, or None."""
-    sentence, text = site.sentence, site.mention.text
-    after = sentence.after(site.last)
-    if after and after not in _AFTER_NOUNS and not site.mention.ending and not is_number(after):
-        return f'"{text} {after}" may be one thing'
-    before = sentence.before(site.first)
-    if _is_thing(before):
-        return f'"{before} {text}" may be one thing'
+def _is_in_a_phrase(site: _Site, *, same_head: bool) -> bool:
+    """Return whether beside a mention stands what another noun may not fit."""
+    sentence, mention = site.sentence, site.mention
+    before, after = sentence.before(site.first), sentence.after(site.last)
+    if after and after not in _AFTER_NOUNS and not mention.ending and not is_number(after):
+        return True  # "the kitchen door"
+    if before and before == before.lower() and noun_classes("objects", before):
+        return True  # "chicken curry"
     measure = number_forms(sentence.before(site.first - 1))[0]
-    is_pair = measure == "pair" and "pairs" in noun_classes("objects", site.mention.entity)
-    if before == "of" and not (same_head or is_pair) and measure in word_list("measures"):
-        return f'"{measure} of {text}" is a measure'
-    if site.mention.kind == "locations" and site.determiner in ("a", "an", "another"):
-        return f'"{site.determiner} … {text}" is no particular place'
-    is_bare = site.mention.kind == "locations" and not site.determiner and text[0].islower()
-    if is_bare and before in word_list("before_places_in_phrases"):
-        return f'"{before} {text}" is a phrase'
-    return None
-
-
-def _is_thing(word: str) -> bool:
-    """Return whether a word before a noun is a noun itself, as in "chicken curry"."""
-    return bool(word) and word == word.lower() and bool(noun_classes("objects", word))
+    is_pair = measure == "pair" and "pairs" in noun_classes("objects", mention.entity)
+    if before == "of" and measure in word_list("measures") and not (same_head or is_pair):
+        return True  # "a cup of tea"
+    if mention.kind != "locations":
+        return False
+    is_bare = not site.determiner and mention.text[0].islower()
+    is_fixed = is_bare and before in word_list("before_places_in_phrases")  # "at school"
+    return is_fixed or site.determiner in ("a", "an", "another")

@@ -1,15 +1,18 @@
 """What names and nouns stand for, as `nouns.toml` lists them: genders, classes and stand-ins."""
 
 import functools
+import pkgutil
 import re
+from collections import Counter
+from importlib import import_module
 
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text_alterations.inflection import is_plural, number_forms
 from pragworld_tasks.text_alterations.tokens import EntityKind
 
 _NOUNS = read_package_toml(__package__, "nouns.toml")
-_TITLES = ("female_titles", "male_titles", "other_titles")
 _INTANGIBLE = {"performances", "films", "meals", "ailments", "parties", "dishes"}
+GENDERS = ("female", "male")
 
 
 @functools.cache
@@ -22,7 +25,8 @@ def _listed(section: str, name: str) -> frozenset[str]:
 
 def is_title(word: str) -> bool:
     """Return whether a word may stand before a name, as "Mrs" does."""
-    return any(word.lower() in _listed("names", titles) for titles in _TITLES)
+    titles = ("female_titles", "male_titles", "other_titles")
+    return any(word.lower() in _listed("names", name) for name in titles)
 
 
 def sort_of_agent(agent: str) -> str:
@@ -50,20 +54,47 @@ def roles(agent: str) -> set[str]:
 def usual_gender(agent: str) -> str | None:
     """Return "female" or "male" if a title, a role or a first name tells, or None."""
     words = agent.lower().replace(".", " ").split()
-    for gender in ("female", "male"):
+    for gender in GENDERS:
         if words[0] in _listed("names", f"{gender}_titles") and len(words) > 1:
             return gender
         if words[-1] in _listed("roles", gender):
             return gender
-        if agent[0].isupper() and words[0] in _listed("names", gender):
-            return gender
-    return None
+    return _gender_of_name(words[0]) if agent[0].isupper() else None
 
 
 def is_first_name(word: str) -> bool:
     """Return whether a word is a first name that is nearly always a woman's, or a man's."""
-    lists = ("female", "male")
-    return word[:1].isupper() and any(word.lower() in _listed("names", name) for name in lists)
+    return word[:1].isupper() and any(word.lower() in _listed("names", name) for name in GENDERS)
+
+
+def _gender_of_name(name: str) -> str | None:
+    """Return the gender of a first name in lower case by our lists, or by Faker's lists.
+
+    Faker has lists of many languages. A name has a gender if six times as many of them agree on it
+    as do not.
+    """
+    for gender in GENDERS:
+        if name in _listed("names", gender):
+            return gender
+    female, male = (_faker_names()[gender][name] for gender in GENDERS)
+    if name in _listed("names", "either") or female + male == 0:
+        return None
+    return "female" if female > 6 * male else "male" if male > 6 * female else None
+
+
+@functools.cache
+def _faker_names() -> dict[str, Counter[str]]:
+    """Return in how many of Faker's lists a first name is a woman's, or a man's (0.4 s)."""
+    from faker.providers import person
+
+    counts: dict[str, Counter[str]] = {gender: Counter() for gender in GENDERS}
+    for module in pkgutil.iter_modules(person.__path__):
+        provider = import_module(f"{person.__name__}.{module.name}").Provider
+        for gender in GENDERS:
+            for prefix in ("", "romanized_"):
+                names = getattr(provider, f"first_{prefix}names_{gender}", ())
+                counts[gender].update({name.lower() for name in names})
+    return counts
 
 
 # Objects and locations ----------------------------------------------------------------------------
@@ -112,9 +143,6 @@ def is_known_noun(word: str) -> bool:
 def is_tangible(thing: str) -> bool:
     """Return whether a noun is known to be a thing that one can touch."""
     return bool(noun_classes("objects", thing) - _INTANGIBLE)
-
-
-# Replacements -------------------------------------------------------------------------------------
 
 
 def replacements(name: str) -> list[str]:

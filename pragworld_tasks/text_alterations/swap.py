@@ -8,8 +8,8 @@ import itertools
 import random
 from collections.abc import Mapping
 
-from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
-from pragworld_tasks.text_alterations.exchanges import grounds, objection, outsiders
+from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation
+from pragworld_tasks.text_alterations.exchanges import REMEDIES, grounds, outsiders, refusal
 from pragworld_tasks.text_alterations.tokens import AlteredConversation, EntityKind
 
 
@@ -22,7 +22,7 @@ def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConv
     Returns:
         The altered conversation, or None if no kind has two entities that fit.
     """
-    return _exchange(conversation, rng, "Variable Swap")
+    return _exchange(conversation, rng, swap=True)
 
 
 def variable_substitution(
@@ -39,37 +39,39 @@ def variable_substitution(
     Returns:
         The altered conversation, or None if no word is known to fit.
     """
-    altered = _exchange(conversation, rng, "Variable Substitution")
+    altered = _exchange(conversation, rng, swap=False)
     return altered or _replace_by_outsider(conversation, rng)
 
 
-def exchange_objections(conversation: Conversation, alteration: str) -> list[str]:
-    """Return why each pair of entities that a swap or substitution considers is left alone."""
-    swap = alteration == "Variable Swap"
-    objections = []
+def exchange_refusals(conversation: Conversation, *, swap: bool) -> list[tuple[str, str, int]]:
+    """Return why entities are not exchanged, the likeliest reasons first.
+
+    The reasons that the lists of entities can remedy come first, and then those of most pairs.
+
+    Returns:
+        Each reason with a pair to which it applies, and the number of such pairs.
+    """
+    refused: dict[str, list[str]] = {}
     for kind in ENTITY_KINDS:
-        pairs = _pairs(conversation.entities, kind)
-        for old, new in pairs:
-            if swap and (new, old) in pairs[: pairs.index((old, new))]:
+        pairs = _pairs(conversation, kind, swap=swap)
+        for place, (old, new) in enumerate(pairs):
+            if swap and (new, old) in pairs[:place]:
                 continue  # told already
-            reason = objection(conversation, kind, old, new, swap=swap)
-            joint = "and" if swap else "by"
-            if reason:
-                objections.append(f"{old} {joint} {new}: {reason}")
-    return objections
+            if reason := refusal(conversation, kind, old, new, swap=swap):
+                refused.setdefault(reason, []).append(f"{old} and {new}")
+    told = [(reason, pairs[0], len(pairs)) for reason, pairs in refused.items()]
+    return sorted(told, key=lambda each: (each[0] not in REMEDIES, -each[2]))
 
 
 def _exchange(
-    conversation: Conversation, rng: random.Random, alteration: str
+    conversation: Conversation, rng: random.Random, *, swap: bool
 ) -> AlteredConversation | None:
     """Replace a random entity by another of its kind throughout, and for a swap the reverse."""
-    entities = conversation.entities
-    swap = alteration == "Variable Swap"
     pairs = {
         kind: [
             (old, new)
-            for old, new in _pairs(entities, kind)
-            if objection(conversation, kind, old, new, swap=swap) is None
+            for old, new in _pairs(conversation, kind, swap=swap)
+            if refusal(conversation, kind, old, new, swap=swap) is None
         ]
         for kind in ENTITY_KINDS
     }
@@ -79,10 +81,9 @@ def _exchange(
     kind = rng.choice(kinds)
     old, new = rng.choice(pairs[kind])
     others = {old: new, new: old} if swap else {old: new}
-    # Without a focus, it is unknown what the questions are about.
-    can_change = len(entities.remaining(kind)) < 2 if entities.focus(kind) else None
+    alteration = "Variable Swap" if swap else "Variable Substitution"
     reason = grounds(conversation, kind, old, new)
-    return _replace_all(conversation, alteration, kind, others, reason, can_change)
+    return _replace_all(conversation, alteration, kind, others, reason)
 
 
 def _replace_by_outsider(
@@ -90,18 +91,19 @@ def _replace_by_outsider(
 ) -> AlteredConversation | None:
     """Replace a random entity by a word of its class that the conversation does not mention."""
     entities = conversation.entities
-    options = []
-    for kind in ENTITY_KINDS:
-        for old in entities.remaining(kind) or entities.focus(kind):
-            words, reason = outsiders(conversation, kind, old)
-            if words:
-                options.append((kind, old, words, reason))
+    options = [
+        (kind, old, words)
+        for kind in ENTITY_KINDS
+        for old in conversation.mentioned(entities.remaining(kind))
+        or conversation.mentioned(entities.focus(kind))
+        if (words := outsiders(conversation, kind, old))
+    ]
     if not options:
         return None
-    kind, old, words, reason = rng.choice(options)
-    can_change = old in entities.focus(kind) if entities.focus(kind) else None
+    kind, old, words = rng.choice(options)
+    reason = f"the new word is of the sort of {old}, and fits in each of its places"
     others = {old: rng.choice(words)}
-    return _replace_all(conversation, "Variable Substitution", kind, others, reason, can_change)
+    return _replace_all(conversation, "Variable Substitution", kind, others, reason)
 
 
 def _replace_all(
@@ -110,7 +112,6 @@ def _replace_all(
     kind: EntityKind,
     others: Mapping[str, str],
     reason: str,
-    can_change: bool | None,
 ) -> AlteredConversation:
     """Replace all mentions of entities by others."""
     replacements = [
@@ -118,12 +119,19 @@ def _replace_all(
         for mention in conversation.mentions
         if mention.kind == kind and mention.entity in others
     ]
+    focus = {*conversation.entities.focus(kind)}
+    # Without a focus, it is unknown what the questions are about.
+    can_change = not focus.isdisjoint(others) if focus else None
     return conversation.replace(alteration, replacements, reason, can_change)
 
 
-def _pairs(entities: Entities, kind: EntityKind) -> list[tuple[str, str]]:
-    """Return the pairs that both algorithms choose from: an entity and the one to replace it."""
+def _pairs(conversation: Conversation, kind: EntityKind, *, swap: bool) -> list[tuple[str, str]]:
+    """Return the pairs that both algorithms choose from: an entity and the one to replace it.
+
+    An entity that does not occur can replace another.
+    """
+    entities = conversation.entities
     remaining, focus = entities.remaining(kind), entities.focus(kind)
-    olds = remaining if len(remaining) >= 2 else focus
-    news = remaining or focus
+    olds = conversation.mentioned(remaining if len(remaining) >= 2 else focus)
+    news = conversation.mentioned(remaining or focus) if swap else remaining or focus
     return [(old, new) for old, new in itertools.product(olds, news) if old != new]

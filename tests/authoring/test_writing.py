@@ -84,7 +84,8 @@ def test_entities_that_are_accepted_can_be_altered() -> None:
     assert accepted == Entities(
         agents=("Noah",), objects=("plums", "TV", "pear"), locations=("TV room", "Kitchen")
     )
-    Conversation(text, accepted).check_entities()
+    names = checks.all_names(accepted)
+    assert Conversation(text, accepted).mentioned(names) == names
     assert {entity for _, entity in objections} == {"Ann", "Zebulon", "zithers", "pears", "?", "  "}
 
 

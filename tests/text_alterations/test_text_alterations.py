@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES, read_split
-from pragworld_tasks.text_alterations.alter import altered_text
 from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.inflection import (
@@ -245,42 +245,55 @@ def test_ordinals() -> None:
 # What is printed ----------------------------------------------------------------------------------
 
 
-def write(folder: Path, text: str, agents: list[str]) -> tuple[Path, Path]:
-    """Write a conversation and the lists of its entities, whose agents are all in focus."""
-    conversation, entities = folder / "my.txt", folder / "my.json"
-    conversation.write_text(text, encoding="utf-8")
-    lists = {"agents": agents, "objects": [], "locations": [], "focus_agents": agents}
-    entities.write_text(json.dumps(lists), encoding="utf-8")
-    return conversation, entities
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return what runs `alter` on a conversation whose agents are all in focus."""
+
+    def printed(text: str, agents: list[str], *options: str) -> str:
+        conversation, entities = tmp_path / "my.txt", tmp_path / "my.json"
+        conversation.write_text(text, encoding="utf-8")
+        lists = {"agents": agents, "objects": [], "locations": [], "focus_agents": agents}
+        entities.write_text(json.dumps(lists), encoding="utf-8")
+        main(["alter", "--conversation", str(conversation), "--entities", str(entities), *options])
+        return capsys.readouterr().out
+
+    return printed
 
 
-def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed(run: Callable[..., str]) -> None:
     text = "A: did Noah take apples?\r\nB: Owen did.\r\n"
-    paths = write(tmp_path, text, ["Noah", "Owen"])
-    files = ["--conversation", str(paths[0]), "--entities", str(paths[1])]
-    main(["alter", *files, "--alteration", "variable swap", "Quantity Change"])
-    assert capsys.readouterr().out == (
+    names = ["Noah", "Owen"]
+    assert run(text, names, "--alteration", "variable swap", "Quantity Change") == (
         'Variable Swap (answers can change)\n  line 1: "Noah" -> "Owen"\n  line 2: "Owen" -> "Noah"\n\n'
         "A: did Owen take apples?\nB: Noah did.\n\n"
-        "Quantity Change: not possible, as there is no number that can be changed\n"
+        "Quantity Change is not possible: there is no number that can be changed; choose another "
+        "alteration\n"
     )
-    everything = altered_text(*paths, seed=3)
-    assert everything == altered_text(*paths, seed=3)
+    everything = run(text, names, "--seed", "3")
+    assert everything == run(text, names, "--seed", "3")
     assert [name for name in ALTERATIONS if name not in everything] == []
 
 
-def test_an_alteration_has_choices_of_its_own(tmp_path: Path) -> None:
-    paths = write(tmp_path, "A: Noah put two apples in the hall.\nB: He put five there.", ["Noah"])
-    assert altered_text(*paths, ["Quantity Change"], seed=5) in altered_text(*paths, seed=5)
+def test_an_alteration_has_choices_of_its_own(run: Callable[..., str]) -> None:
+    text, seed = "A: Noah put two apples in the hall.\nB: He put five there.", ["--seed", "5"]
+    quantity = run(text, ["Noah"], "--alteration", "Quantity Change", *seed)
+    assert quantity in run(text, ["Noah"], *seed)
 
 
-def test_explain_tells_why_a_change_was_allowed_and_an_exchange_not(tmp_path: Path) -> None:
-    paths = write(tmp_path, "A: where did Noah go\nB: he saw Mia\n", ["Noah", "Mia"])
-    plain, explained = altered_text(*paths), altered_text(*paths, explain=True)
+def test_explain_tells_why_a_change_was_allowed_and_an_exchange_not(
+    run: Callable[..., str],
+) -> None:
+    text, names = (
+        "A: where did Noah go\nB: he saw Mia, Wei and Lan\n",
+        ["Noah", "Mia", "Wei", "Lan"],
+    )
+    plain, explained = run(text, names), run(text, names, "--explain")
     assert "allowed, as" not in plain
     told = [line for line in explained.split("\n") if line.startswith("  allowed, as ")]
     assert len(told) == plain.count("line 1:") + plain.count("line 2:")
-    assert "  Noah and Mia: one is female and the other male" in explained
+    first, second = (line for line in explained.split("\n") if "such as" in line)
+    assert first.startswith("  5 pairs, such as Noah and Wei: the gender of one is not known; list")
+    assert second.startswith("  1 pair, such as Noah and Mia: one is female and the other male")
     assert set(plain.split("\n")) <= set(explained.split("\n"))
 
 
