@@ -299,7 +299,7 @@ def _joined_parts(sentence: Sentence, place: int) -> str | None:
     "Sit down or I can help you" is grammatical, but nobody would say it.
     """
     before, after, start = sentence.before(place), sentence.after(place), place + 1
-    first, second = sentence.words[place - 1].text, sentence.words[start].text
+    first = sentence.words[place - 1].text
     if after in ("i", "me"):  # "Lily and I", "my brother and me"
         is_person = first[0].isupper() or sentence.before(place - 1) in _ARTICLES
         return "names" if is_person else None
@@ -309,22 +309,22 @@ def _joined_parts(sentence: Sentence, place: int) -> str | None:
         return "adjectives" if not sentence.after(start) else None
     if after in _ARTICLES:
         start = _noun_after(sentence, start)
-        if start >= len(sentence.words) or not sentence.joined(start):
-            return None
-        second = sentence.words[start].text
-    if before in word_list("titles"):
+    if before in word_list("titles") or not sentence.joined(start):
         return None  # "Mr. and Mrs. Smith"
-    mention = sentence.mention_at(start)
+    second, mention = sentence.words[start].text, sentence.mention_at(start)
+    following = sentence.after(sentence.mention_end(start))
+    fits = {"", "of", *word_list("after_nouns")}
     if first[0].isupper() and second[0].isupper() and not (first.isupper() and len(first) > 1):
         is_listed = mention or sentence.mention_at(place - 1)
         are_names = is_listed or (is_first_name(first) and is_first_name(second))
-        return "names" if are_names else None  # not "Romeo and Juliet"
-    is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
-    following = sentence.after(sentence.mention_end(start))
+        # "Ann or Bob live" would not agree, and "Romeo or Juliet" be nobody's play.
+        agrees = following in {*fits, *_VERBS, *word_list("past")} or following.endswith("ed")
+        return "names" if are_names and agrees else None
     if following in _VERBS and _VERBS & {*sentence.all_before(place)}:
         return None  # "my boss is friendly and my office is big"
+    is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
-    fits = {"", "of", *word_list("after_nouns")} - {*word_list("auxiliaries")} | _VERBS
+    fits = (fits - {*word_list("auxiliaries")}) | _VERBS
     return "nouns" if (mention or is_noun) and following in fits else None
 
 

@@ -138,7 +138,9 @@ def _numbers(conversation: Conversation, sentence: Sentence) -> list[_Number]:
 
 
 def _value(text: str) -> int:
-    return 1 if text.lower() in ("a", "an") else read_number(text) or 0
+    return (
+        1 if text.lower() in ("a", "an") else read_number(text) or read_number(f"one {text}") or 0
+    )
 
 
 def _end(sentence: Sentence, first: int) -> int:
@@ -213,7 +215,12 @@ def _is_free(
         return False
     others = [other for other in numbers if other not in same and _may_count(other)]
     for number in same:
-        near = [other for other in others if number.distance(other) <= NEARBY]
+        # What is asked, offered and paid may be far apart.
+        near = [
+            other
+            for other in others
+            if number.distance(other) <= NEARBY or (number.noun == "money" and not other.noun)
+        ]
         if not _is_quantity(number) or _is_relied_on(conversation, number):
             return False
         if any(
@@ -276,13 +283,13 @@ def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
     Such are "each", "both", "the third", and replies such as "That's right" or "Only?".
     """
     sentence = number.sentence
-    line, *later = conversation.text.split("\n")[sentence.utterance :][:2]
-    reply = "".join(later)[label_end("".join(later)) :]
-    beside = line[sentence.words[0].start :] + " " + reply
+    line, *later = conversation.text.split("\n")[sentence.utterance :][: NEARBY + 1]
+    later = [each[label_end(each) :] for each in later]
+    beside = " ".join([line[sentence.words[0].start :], *later])
     following = line[sentence.words[number.last].end :]
     if re.match(ENGLISH["list_follows"], following, re.IGNORECASE):
         return True  # "two sisters, Ann and Mary"
-    if re.match(ENGLISH["number_relied_on"], reply, re.IGNORECASE):
+    if later and re.match(ENGLISH["number_relied_on"], later[0], re.IGNORECASE):
         return True
     if re.search(ENGLISH["relations"], beside, re.IGNORECASE):
         return True
