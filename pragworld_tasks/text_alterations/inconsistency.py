@@ -62,14 +62,14 @@ def _denied(spots: Sequence[TurnSentence]) -> set[str]:
         else:
             affirmed |= entities
             continue
-        if is_denied and not _BEING.isdisjoint(word.lower for word in sentence.words):
+        if is_denied and not _BEING.isdisjoint(sentence.lower):
             denied |= entities
     return denied - affirmed
 
 
 def _denies(reply: Sentence) -> bool:
     """Return whether a reply denies what was asked, and does not tell where else something is."""
-    words = {word.lower for word in reply.words}
+    words = {*reply.lower}
     if not words.isdisjoint(word_list("opinions")):
         return False  # "I don't know"
     goes_on = not words.isdisjoint((*word_list("single"), *word_list("together")))
@@ -87,7 +87,7 @@ def _with_clause(
     end: str,
 ) -> AlteredConversation:
     """Add a clause after a mention of an object."""
-    words = {word.lower for word in sentence.words}
+    words = {*sentence.lower}
     changes = rng.random() < 0.5
     clauses = [*ENGLISH["changes" if changes else "absurdities"]]
     if changes and words & {*word_list("past")} and not words & {*word_list("not_told_as_past")}:

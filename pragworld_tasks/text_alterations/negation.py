@@ -80,7 +80,7 @@ def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
     """Return the rank of negating the auxiliary at a place, or None if it must not be negated."""
     sentence = spot.sentence
     verb, after = sentence.at(place), sentence.at(place + 1)
-    words = {word.lower for word in sentence.words}
+    words = {*sentence.lower}
     if words & {*word_list("opinions"), *word_list("clause_links")} or any(map(is_number, words)):
         return None
     if (not spot.later and _is_followed_by_statement(spot)) or ":" in sentence.line[
@@ -94,7 +94,7 @@ def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
         return 0
     agrees = bool({"that's", "that"} & words and {"right", "true"} & words)
     if spot.answers == "wh":
-        where = spot.previous and "where" in [word.lower for word in spot.previous.words[:2]]
+        where = spot.previous and "where" in spot.previous.lower[:2]
         is_place = after in ("in", "at", "on", "near", "not") and verb not in _POSITIVES
         return (
             2 if where and is_place and not {"said", "says", "there", "there's"} & words else None
@@ -144,7 +144,7 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
     verbs = {*word_list("auxiliaries"), *_CONTRACTED, *word_list("past"), *word_list("opinions")}
     verbs = (verbs | {*word_list("no_main_verb_after")}) - {*word_list("saying")}
     is_short = any("'" in word and not word.endswith("'s") for word in ahead)  # "I'll"
-    earlier = [word.lower for word in sentence.words[:place]]  # "Ann has a car, she's coming"
+    earlier = sentence.lower[:place]  # "Ann has a car, she's coming"
     return len(ahead) <= 6 and not is_short and not verbs & {*earlier}
 
 
@@ -152,7 +152,7 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that remove the negation of the auxiliary at a place, if possible."""
     word, text = sentence.at(place), sentence.words[place].text
     last = place + (sentence.after(place) == "not")
-    following = [word.lower for word in sentence.words[last + 1 :]]
+    following = sentence.lower[last + 1 :]
     if (word in _POSITIVES and last > place) or "or" in sentence.all_after(last):
         return []  # "I can't find the pen or the key"
     if "all" in following and "at" in following:
@@ -182,7 +182,7 @@ def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Tex
             return []
         if whole == "all":
             return [sentence.replace_word(subject, "not all")]
-        if lead is None and not {*_YES} & {word.lower for word in sentence.words}:
+        if lead is None and not {*_YES} & {*sentence.lower}:
             return [sentence.replace_word(place, f"{verb} not")]
         is_bare = sentence.at(subject + 1) in ("of", verb)
         return [sentence.replace_word(subject, "none" if is_bare else "no")]
@@ -212,7 +212,7 @@ def _other_polarity(
     sentence: Sentence, place: int, old: str, new: str, unfit: Sequence[str]
 ) -> list[TextReplacement] | None:
     """Return the change of "some" to "any" after a verb, or back; None if another word is unfit."""
-    words = [word.lower for word in sentence.words[place + 1 :]]
+    words = sentence.lower[place + 1 :]
     ends = word_list("clause_ends")
     end = next((index for index, word in enumerate(words) if word in ends), len(words))
     clause, rest = words[:end], words[end:]

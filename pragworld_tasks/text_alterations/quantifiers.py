@@ -27,7 +27,8 @@ from pragworld_tasks.text_alterations.tokens import (
 )
 from pragworld_tasks.text_alterations.turns import question_form
 
-_Rule = Callable[[Conversation, Sentence, int], list[TextReplacement] | None]
+_Change = list[TextReplacement] | None
+_Rule = Callable[[Conversation, Sentence, int], _Change]
 _VERBS = {*PLURAL_VERBS, *SINGULAR_VERBS}
 _ARTICLES = (*word_list("determiners"), "a", "an")
 
@@ -53,7 +54,7 @@ def quantifier_change(conversation: Conversation, rng: random.Random) -> Altered
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
 
-    "Both A and B" become "either A or B", and the reverse. What joins clauses, numbers ("two or
+    What joins clauses, numbers ("two or
     three"), phrases ("or so", "nice and warm"), questions that offer alternatives, and places where
     the other word would be wrong are left alone.
 
@@ -88,9 +89,7 @@ def _change_one(
 # Algorithm 4: quantifiers -------------------------------------------------------------------------
 
 
-def _quantifier(
-    conversation: Conversation, sentence: Sentence, place: int
-) -> list[TextReplacement] | None:
+def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of the "all" or "some" at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("all", "some") or before in word_list("no_quantifier_after"):
@@ -187,11 +186,9 @@ def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> 
     return reply in word_list("yes") and (word == "some") == (sentence is first)
 
 
-def _other_quantifier(
-    conversation: Conversation, sentence: Sentence, place: int
-) -> list[TextReplacement] | None:
+def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of another quantifier at a place, or of a "some" to "a few"."""
-    words = [word.lower for word in sentence.words]
+    words = sentence.lower
     if {"thank", "thanks", "happy"} & {*words} or "more" in sentence.all_after(place)[:2]:
         return None
     if sentence.before(place) in word_list("no_quantifier_after"):
@@ -233,9 +230,7 @@ def _plural_follows(sentence: Sentence, place: int) -> bool:
 # Algorithm 5: connectives -------------------------------------------------------------------------
 
 
-def _connective(
-    conversation: Conversation, sentence: Sentence, place: int
-) -> list[TextReplacement] | None:
+def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of the connective at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     ahead = sentence.all_before(place)
@@ -255,21 +250,12 @@ def _connective(
         return None
     if word == "and" and joined == "names" and _meant_together(conversation, sentence, place):
         return None
-    replacements = [sentence.replace_word(place, "or" if word == "and" else "and")]
-    first, other = ("both", "either") if word == "and" else ("either", "both")
-    if first in ahead:
-        pair = place - ahead[::-1].index(first) - 1
-        is_apart = sentence.before(pair) in (*word_list("subjects"), *word_list("be"))
-        if is_apart or place - pair > 3 or sentence.after(pair) in ("of", *word_list("subjects")):
-            return None
-        replacements.insert(0, sentence.replace_word(pair, other))
     agreeing = _verb_of_both(sentence, place, plural=word == "or")
-    return None if agreeing is None else [*replacements, *agreeing]
+    new = sentence.replace_word(place, "or" if word == "and" else "and")
+    return None if agreeing is None else [new, *agreeing]
 
 
-def _others_connective(
-    conversation: Conversation, sentence: Sentence, place: int
-) -> list[TextReplacement] | None:
+def _others_connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of a connective that leaves no speaker unsure of their own doings.
 
     "I went to the hall or the den" is grammatical, but somebody else's ways are better in doubt.
@@ -280,14 +266,12 @@ def _others_connective(
     return _connective(conversation, sentence, place)
 
 
-def _verb_connective(
-    conversation: Conversation, sentence: Sentence, place: int
-) -> list[TextReplacement] | None:
+def _verb_connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of an "and" that joins what another person did, or None."""
     ahead, verb = sentence.all_before(place), sentence.after(place)
     if sentence.at(place) != "and" or not re.fullmatch(r"went|left|(?!need)\w{3,}ed", verb):
         return None
-    others = {"i", "we", "you", *word_list("pair_words"), "both"} & {*ahead}
+    others = {"i", "we", "you", *word_list("pair_words")} & {*ahead}
     if sentence.is_question or others or not {*word_list("past")} & {*ahead[:4]}:
         return None
     return [sentence.replace_word(place, "or")]
@@ -300,9 +284,11 @@ def _joined_parts(sentence: Sentence, place: int) -> str | None:
     """
     before, after, start = sentence.before(place), sentence.after(place), place + 1
     first = sentence.words[place - 1].text
-    if after in ("i", "me"):  # "Lily and I", "my brother and me"
-        is_person = first[0].isupper() or sentence.before(place - 1) in _ARTICLES
-        return "names" if is_person else None
+    if after == "i":  # "Lily and I", "my brother and I"
+        is_subject = len(sentence.all_before(place)) <= 1 + (sentence.at(place - 2) in _ARTICLES)
+        return "names" if is_subject else None
+    if after == "me":
+        return "names" if sentence.before(place - 1) in _ARTICLES else None
     if after in word_list("prepositions"):
         return "phrases" if after in sentence.all_before(place)[-4:] else None
     if {before, after} <= {*word_list("colours")}:
@@ -341,14 +327,11 @@ def _noun_after(sentence: Sentence, article: int) -> int:
 def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) -> bool:
     """Return whether words around an "or" require it: "I can't see A or B", "A or B, not both"."""
     following = conversation.sentences.index(sentence) + 1
-    later = [word.lower for word in sentence.words[place:]]
+    later = sentence.lower[place:]
     for near in conversation.sentences[following : following + 1]:
-        later += [word.lower for word in near.words]
-    is_negative = any(
-        word.lower in word_list("negative_words") or word.lower.endswith("n't")
-        for word in sentence.words[:place]
-    )
-    return is_negative or bool({"one", "both", "which", "whichever", "whoever"} & {*later})
+        later += near.lower
+    is_choice = not {"one", "both", "which", "whichever", "whoever"}.isdisjoint(later)
+    return sentence.is_negative or is_choice
 
 
 def _is_apposition(sentence: Sentence, place: int) -> bool:
@@ -365,16 +348,16 @@ def _is_apposition(sentence: Sentence, place: int) -> bool:
 
 def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:
     """Return whether a word soon after shows that the names around an "and" are meant together."""
-    near = [word.lower for word in sentence.words[place:]]
+    near = sentence.lower[place:]
     if sentence.after(place) in ("i", "me"):
         return "both" in near
     for later in conversation.sentences[conversation.sentences.index(sentence) + 1 :]:
         if later.utterance <= sentence.utterance + NEARBY:
-            near += [word.lower for word in later.words]
+            near += later.lower
     return bool({*word_list("together")} & {*near})
 
 
-def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
+def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> _Change:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
     last = place + 1
     if sentence.at(last) in _ARTICLES:
@@ -390,7 +373,7 @@ def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[TextR
     verb = sentence.after(last)
     if verb not in forms or (several and not plural):
         return []
-    not_counted = (*_ARTICLES, *word_list("colours"), "both", "either")
+    not_counted = (*_ARTICLES, *word_list("colours"))
     is_subject = len([word for word in ahead if word not in not_counted]) == 1
     if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
         return None

@@ -36,6 +36,7 @@ from pragworld_tasks.text_alterations.tokens import (
     label_end,
 )
 
+_Change = list[TextReplacement] | None
 _UNITS = word_list("units")
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 _AFTER_BARE_NUMBERS = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
@@ -138,9 +139,9 @@ def _numbers(conversation: Conversation, sentence: Sentence) -> list[_Number]:
 
 
 def _value(text: str) -> int:
-    return (
-        1 if text.lower() in ("a", "an") else read_number(text) or read_number(f"one {text}") or 0
-    )
+    if text.lower() in ("a", "an"):
+        return 1
+    return read_number(text) or read_number(f"one {text}") or 0  # "a hundred"
 
 
 def _end(sentence: Sentence, first: int) -> int:
@@ -186,14 +187,13 @@ def _times(conversation: Conversation) -> list[list[TextReplacement]]:
     places = [
         (sentence, place)
         for sentence in conversation.sentences
-        for place, word in enumerate(sentence.words)
-        if word.lower in times
+        for place in range(len(sentence.words))
+        if sentence.at(place) in times
     ]
     if len(places) != 1:
         return []
     sentence, place = places[0]
-    is_alone = not any(is_number(word.lower) for word in sentence.words)
-    if sentence.after(place) not in ("a", "per", "every") or not is_alone:
+    if sentence.after(place) not in ("a", "per", "every") or any(map(is_number, sentence.lower)):
         return []
     return [[sentence.replace_word(place, times[sentence.at(place)])]]
 
@@ -215,23 +215,26 @@ def _is_free(
         return False
     others = [other for other in numbers if other not in same and _may_count(other)]
     for number in same:
-        # What is asked, offered and paid may be far apart.
-        near = [
-            other
-            for other in others
-            if number.distance(other) <= NEARBY or (number.noun == "money" and not other.noun)
-        ]
         if not _is_quantity(number) or _is_relied_on(conversation, number):
             return False
-        if any(
-            other.sentence is number.sentence or not (other.noun and number.noun) for other in near
-        ):
-            return False
-        if any(other.values == number.values and number.distance(other) < NEARBY for other in near):
+        near = [other for other in others if _is_near(number, other)]
+        if any(_may_be_of_same(number, other) for other in near):
             return False
         if _add_up([value for each in (number, *near) for value in each.values]):
             return False
     return True
+
+
+def _is_near(number: _Number, other: _Number) -> bool:
+    """Return whether numbers are near each other; what is asked, offered and paid may be far."""
+    return number.distance(other) <= NEARBY or (number.noun == "money" and not other.noun)
+
+
+def _may_be_of_same(number: _Number, other: _Number) -> bool:
+    """Return whether two numbers near each other may be of the same things, or of their parts."""
+    if other.sentence is number.sentence or not (other.noun and number.noun):
+        return True
+    return other.values == number.values and number.distance(other) < NEARBY
 
 
 def _is_quantity(number: _Number) -> bool:
@@ -293,12 +296,10 @@ def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
         return True
     if re.search(ENGLISH["relations"], beside, re.IGNORECASE):
         return True
-    near = [
-        word.lower
-        for other in conversation.sentences
-        if abs(other.utterance - sentence.utterance) <= NEARBY
-        for word in other.words
-    ]
+    near = list[str]()
+    for other in conversation.sentences:
+        if abs(other.utterance - sentence.utterance) <= NEARBY:
+            near += other.lower
     ordinals = [2 if word.endswith("tieth") else read_ordinal(word) or 0 for word in near]
     is_year = number.noun.endswith(" ago") and any(map(_YEAR.fullmatch, near))
     return is_year or any(1 < ordinal <= number.values[0] + 1 for ordinal in ordinals)
@@ -315,9 +316,7 @@ def _new_values(value: int) -> list[list[int]]:
     return [[new for new in values if new % step == 0] for values in both]
 
 
-def _changed(
-    conversation: Conversation, same: Sequence[_Number], new: int
-) -> list[TextReplacement] | None:
+def _changed(conversation: Conversation, same: Sequence[_Number], new: int) -> _Change:
     """Return the replacements of equal numbers and what agrees with them, None if unclear."""
     replacements = []
     for number in same:
@@ -380,7 +379,7 @@ def _counts_alone(conversation: Conversation, number: _Number) -> bool:
     if before:
         return before in word_list("past") and after == "there"
     earlier = [each for each in conversation.sentences if each.utterance < sentence.utterance]
-    asks = bool(earlier) and "how many" in " ".join(word.lower for word in earlier[-1].words)
+    asks = bool(earlier) and "how many" in " ".join(earlier[-1].lower)
     is_reply = sentence.opens and number.begin == 0 and number.last == len(sentence.words) - 1
     return (asks and is_reply) or after in PLURAL_VERBS or after in SINGULAR_VERBS
 
@@ -394,10 +393,10 @@ def _is_taken_up(conversation: Conversation, number: _Number) -> bool:
     ahead = sentence.all_after(number.last)
     if ahead[:1] == ["of"] or number.noun in _UNITS:
         return ("or", "so") in itertools.pairwise(ahead)
-    later = [word.lower for word in sentence.words[number.last + len(ahead) + 1 :]]
+    later = sentence.lower[number.last + len(ahead) + 1 :]
     for other in conversation.sentences[conversation.sentences.index(sentence) + 1 :]:
         if other.utterance <= sentence.utterance + NEARBY:
-            later += [word.lower for word in other.words]
+            later += other.lower
     noun = number_forms(number.noun)[plural]
     pronouns = word_list("several" if plural else "single")
     return bool({noun, *pronouns} & {*ahead[2:], *later})
@@ -410,7 +409,7 @@ def _written_like(text: str, number: int) -> str:
     return like_case(text, number_words(number))
 
 
-def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
+def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> _Change:
     """Return the change of the verb after a phrase that ends at a place, or None if unclear."""
     forms, others = (PLURAL_VERBS, SINGULAR_VERBS) if plural else (SINGULAR_VERBS, PLURAL_VERBS)
     verb = sentence.after(place)
@@ -419,7 +418,7 @@ def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[TextRep
     return [] if verb in ("", *word_list("after_nouns"), *others) else None
 
 
-def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
+def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> _Change:
     """Return the change of the verb in "there are two", "are there two"; None if unclear."""
     if sentence.before(place) == "there" and sentence.before(place - 1) in word_list("be"):
         place -= 1

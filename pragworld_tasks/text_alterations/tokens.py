@@ -171,6 +171,11 @@ class Sentence:
     mentions: tuple[EntityMention, ...]
 
     @property
+    def lower(self) -> list[str]:
+        """The words in lower case."""
+        return [word.lower for word in self.words]
+
+    @property
     def is_negative(self) -> bool:
         """Whether it denies something, apart from a "no" that it begins with."""
         first = self.at(0) in word_list("no")

@@ -4,6 +4,7 @@ Most alterations are safe only where nothing else in the conversation depends on
 functions here answer that from words alone, and in doubt say that something depends on it.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ class TurnSentence:
     def turn_words(self) -> set[str]:
         """The words of the whole turn in lower case."""
         turn = (*self.earlier, self.sentence, *self.later)
-        return {word.lower for sentence in turn for word in sentence.words}
+        return {word for sentence in turn for word in sentence.lower}
 
     @property
     def answers(self) -> str:
@@ -47,16 +48,10 @@ class TurnSentence:
     @property
     def is_left_behind(self) -> bool:
         """Whether what follows, if anything, is a question that names something of its own."""
-        if not self.later and self.next is None:
-            return True
         after = self.later[-1] if self.later else self.next
-        if (
-            after is None
-            or not after.is_question
-            or "there" in (word.lower for word in after.words)
-        ):
-            return False
-        return _names_something(after)
+        if after is None:
+            return True
+        return after.is_question and "there" not in after.lower and _names_something(after)
 
     @property
     def is_taken_up(self) -> bool:
@@ -128,54 +123,48 @@ def question_form(sentence: Sentence) -> str:
     if not sentence.is_question:
         return ""
     fillers = word_list("before_questions")
-    words = [word.lower for word in sentence.words]
-    while words and words[0] in fillers:
-        words = words[1:]
-    first = words[0] if words else ""
+    words = [*itertools.dropwhile(lambda word: word in fillers, sentence.lower), ""]
     if words[1:2] == ["about"]:
         return ""  # "how about", "what about": a proposal
-    if first in word_list("wh_words"):
+    if words[0] in word_list("wh_words"):
         return "wh"
-    if first not in word_list("plain_auxiliaries") or "or" in words:
-        return "other"
-    return "yes or no"
+    is_plain = words[0] in word_list("plain_auxiliaries") and "or" not in words
+    return "yes or no" if is_plain else "other"
 
 
 def continues_question(sentence: Sentence) -> bool:
     """Return whether a question asks of something else what was asked: "Or …?", "What about …?"."""
-    words = [word.lower for word in sentence.words]
-    if not sentence.is_question:
-        return False
-    is_fragment = not {*word_list("auxiliaries")} & {*words}
-    return words[0] == "or" or (is_fragment and (words[0] == "and" or "about" in words[:3]))
+    words = sentence.lower
+    is_fragment = {*word_list("auxiliaries")}.isdisjoint(words)
+    continues = words[0] == "or" or (is_fragment and (words[0] == "and" or "about" in words[:3]))
+    return sentence.is_question and continues
 
 
 def _stands_alone(sentence: Sentence) -> bool:
     """Return whether a sentence after another in a turn is a question of its own."""
-    words = [word.lower for word in sentence.words]
-    if not sentence.is_question or words[0] in word_list("follow_ups") + word_list(
-        "pronoun_follow_ups"
-    ):
-        return False
-    return not {*word_list("follow_up_pronouns")} & {*words}
+    begins = (*word_list("follow_ups"), *word_list("pronoun_follow_ups"))
+    is_new = sentence.at(0) not in begins
+    return sentence.is_question and is_new and not _has(sentence, "follow_up_pronouns")
 
 
 def _takes_up(sentence: Sentence) -> bool:
     """Return whether the first sentence of the next turn may depend on the one before."""
-    words = [word.lower for word in sentence.words]
-    if words[0] in word_list("pronoun_follow_ups"):
-        return not (sentence.is_question and words[0] == "there")
-    if words[0] in word_list("follow_ups") and not (words[0] == "how" and sentence.mentions):
+    first = sentence.at(0)
+    if first in word_list("pronoun_follow_ups"):
+        return not (sentence.is_question and first == "there")
+    if first in word_list("follow_ups") and not (first == "how" and sentence.mentions):
         return True
-    if question_form(sentence) == "wh" and not _names_something(sentence):
-        return True
-    return _adds(sentence)
+    is_vague = question_form(sentence) == "wh" and not _names_something(sentence)
+    return is_vague or _adds(sentence)
 
 
 def _adds(sentence: Sentence) -> bool:
     """Return whether a sentence says of something what was said of another: "It is here, too"."""
-    words = {word.lower for word in sentence.words}
-    return not words.isdisjoint(word_list("follow_up_words"))
+    return _has(sentence, "follow_up_words")
+
+
+def _has(sentence: Sentence, name: str) -> bool:
+    return not {*word_list(name)}.isdisjoint(sentence.lower)
 
 
 def _names_something(sentence: Sentence) -> bool:
