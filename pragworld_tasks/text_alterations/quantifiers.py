@@ -261,7 +261,8 @@ def _others_connective(conversation: Conversation, sentence: Sentence, place: in
     "I went to the hall or the den" is grammatical, but somebody else's ways are better in doubt.
     """
     words = (*sentence.all_before(place), sentence.after(place))
-    if sentence.at(place) == "and" and not sentence.is_question and {"i", "my"} & {*words}:
+    is_own = any(word in ("i", "my") or word.startswith("i'") for word in words)
+    if sentence.at(place) == "and" and not sentence.is_question and is_own:
         return None
     return _connective(conversation, sentence, place)
 
