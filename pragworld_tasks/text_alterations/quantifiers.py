@@ -30,7 +30,7 @@ from pragworld_tasks.text_alterations.turns import question_form
 _Change = list[TextReplacement] | None
 _Rule = Callable[[Conversation, Sentence, int], _Change]
 _VERBS = {*PLURAL_VERBS, *SINGULAR_VERBS}
-_ARTICLES = (*word_list("determiners"), "a", "an")
+_ARTICLES, _COLOURS = (*word_list("determiners"), "a", "an"), word_list("colours")
 
 
 def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -152,10 +152,8 @@ def _is_share_word(sentence: Sentence, place: int) -> bool:
         return before == "the"
     if is_number(word):
         begins = not before or before in word_list("before_shares")
-        fits = after in ("of", *word_list("after_nouns"), *_VERBS) or _plural_follows(
-            sentence, place
-        )
-        return begins and fits
+        is_alone = after in ("of", *word_list("after_nouns"), *_VERBS)
+        return begins and (is_alone or noun_at(sentence, place + 1, plural=True) is not None)
     if word == "ones":
         return "of" not in sentence.all_before(place)[-4:]  # "the older ones"
     if word in ("other", "another"):
@@ -199,7 +197,7 @@ def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int
         last = place + old.count(" ")
         if words[place : last + 1] != old.split() or ("question" in where and not asks):
             continue
-        if "plural" in where and not _plural_follows(sentence, last):
+        if "plural" in where and not noun_at(sentence, last + 1, plural=True):
             continue
         if "end" in where and sentence.after(last):
             continue
@@ -210,21 +208,6 @@ def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int
         text = sentence.words[place].text
         return [sentence.replace(place, last, like_case(text, new))]
     return None
-
-
-def _plural_follows(sentence: Sentence, place: int) -> bool:
-    """Return whether a noun in the plural comes after a place, at most two adjectives away."""
-    for start in (place + 1, place + 2, place + 3):
-        if start >= len(sentence.words) or not sentence.joined(start):
-            return False
-        mention, word = sentence.mention_at(start), sentence.at(start)
-        if mention and mention.kind == "objects":
-            return mention.is_plural and not mention.ending
-        if word == "people" or is_plural(word):
-            return sentence.words[start].text[0].islower()
-        if is_number(word) or word in (*word_list("after_nouns"), "of", "more", "time", "kind"):
-            return False
-    return False
 
 
 # Algorithm 5: connectives -------------------------------------------------------------------------
@@ -241,16 +224,16 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _
     is_phrase = before in word_list("fixed_before") or after in word_list("fixed_after")
     if is_phrase or before == after or f"{before} {after}" in ENGLISH["fixed_pairs"]:
         return None
-    joined = _joined_parts(sentence, place)
-    if joined is None or _is_apposition(sentence, place):
+    last = _joined_to(sentence, place)
+    if last is None or _is_apposition(sentence, place, last):
+        return None
+    if word == "and" and _meant_together(conversation, sentence, place):
         return None
     if word == "or" and (sentence.is_question or {*word_list("singular_marks")} & {*ahead}):
         return None  # alternatives; "it is in A and B"
     if word == "or" and _is_one_of_both(conversation, sentence, place):
         return None
-    if word == "and" and joined == "names" and _meant_together(conversation, sentence, place):
-        return None
-    agreeing = _verb_of_both(sentence, place, plural=word == "or")
+    agreeing = _verb_of_both(sentence, place, last, plural=word == "or")
     new = sentence.replace_word(place, "or" if word == "and" else "and")
     return None if agreeing is None else [new, *agreeing]
 
@@ -278,8 +261,8 @@ def _verb_connective(conversation: Conversation, sentence: Sentence, place: int)
     return [sentence.replace_word(place, "or")]
 
 
-def _joined_parts(sentence: Sentence, place: int) -> str | None:
-    """Return what the connective at a place joins, or None if it may join clauses or verbs.
+def _joined_to(sentence: Sentence, place: int) -> int | None:
+    """Return where a connective's second part ends, None if it may join clauses or verbs.
 
     "Sit down or I can help you" is grammatical, but nobody would say it.
     """
@@ -287,32 +270,33 @@ def _joined_parts(sentence: Sentence, place: int) -> str | None:
     first = sentence.words[place - 1].text
     if after == "i":  # "Lily and I", "my brother and I"
         is_subject = len(sentence.all_before(place)) <= 1 + (sentence.at(place - 2) in _ARTICLES)
-        return "names" if is_subject else None
+        return start if is_subject else None
     if after == "me":
-        return "names" if sentence.before(place - 1) in _ARTICLES else None
+        return start if sentence.before(place - 1) in _ARTICLES else None
     if after in word_list("prepositions"):
-        return "phrases" if after in sentence.all_before(place)[-4:] else None
-    if {before, after} <= {*word_list("colours")}:
-        return "adjectives" if not sentence.after(start) else None
+        return start if after in sentence.all_before(place)[-4:] else None
+    if {before, after} <= {*_COLOURS}:
+        return start if not sentence.after(start) else None
     if after in _ARTICLES:
         start = _noun_after(sentence, start)
     if before in word_list("titles") or not sentence.joined(start):
         return None  # "Mr. and Mrs. Smith"
     second, mention = sentence.words[start].text, sentence.mention_at(start)
-    following = sentence.after(sentence.mention_end(start))
+    last = sentence.mention_end(start)
+    following = sentence.after(last)
     fits = {"", "of", *word_list("after_nouns")}
     if first[0].isupper() and second[0].isupper() and not (first.isupper() and len(first) > 1):
         is_listed = mention or sentence.mention_at(place - 1)
         are_names = is_listed or (is_first_name(first) and is_first_name(second))
         # "Ann or Bob live" would not agree, and "Romeo or Juliet" be nobody's play.
         agrees = following in {*fits, *_VERBS, *word_list("past")} or following.endswith("ed")
-        return "names" if are_names and agrees else None
+        return last if are_names and agrees else None
     if following in _VERBS and _VERBS & {*sentence.all_before(place)}:
         return None  # "my boss is friendly and my office is big"
     is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
     fits = (fits - {*word_list("auxiliaries")}) | _VERBS
-    return "nouns" if (mention or is_noun) and following in fits else None
+    return last if (mention or is_noun) and following in fits else None
 
 
 def _noun_after(sentence: Sentence, article: int) -> int:
@@ -335,11 +319,10 @@ def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) 
     return sentence.is_negative or is_choice
 
 
-def _is_apposition(sentence: Sentence, place: int) -> bool:
+def _is_apposition(sentence: Sentence, place: int, last: int) -> bool:
     """Return whether a pair after a comma is what stands before it: "my sisters, Ann and Mary"."""
-    first, last = place - len(sentence.all_before(place)), place + 1
-    last += sentence.at(last) in _ARTICLES
-    if first == 0 or place - first > 3 or sentence.after(sentence.mention_end(last)):
+    first = place - len(sentence.all_before(place))
+    if first == 0 or place - first > 3 or sentence.after(last):
         return False
     before = sentence.words[first - 1].text
     if sentence.mention_at(first - 1) or is_first_name(before):
@@ -352,20 +335,16 @@ def _meant_together(conversation: Conversation, sentence: Sentence, place: int) 
     near = sentence.lower[place:]
     if sentence.after(place) in ("i", "me"):
         return "both" in near
+    if not sentence.words[place - 1].text[0].isupper():
+        return False
     for later in conversation.sentences[conversation.sentences.index(sentence) + 1 :]:
         if later.utterance <= sentence.utterance + NEARBY:
             near += later.lower
     return bool({*word_list("together")} & {*near})
 
 
-def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> _Change:
+def _verb_of_both(sentence: Sentence, place: int, last: int, *, plural: bool) -> _Change:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
-    last = place + 1
-    if sentence.at(last) in _ARTICLES:
-        last = _noun_after(sentence, last)
-    if last >= len(sentence.words):
-        return None
-    last = sentence.mention_end(last)
     noun, mention, ahead = sentence.at(last), sentence.mention_at(last), sentence.all_before(place)
     if 0 < len(ahead) <= 3 and ahead[0] in _VERBS:
         return None  # "are Alice and Bob there"
@@ -374,8 +353,7 @@ def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> _Change:
     verb = sentence.after(last)
     if verb not in forms or (several and not plural):
         return []
-    not_counted = (*_ARTICLES, *word_list("colours"))
-    is_subject = len([word for word in ahead if word not in not_counted]) == 1
+    is_subject = len([word for word in ahead if word not in (*_ARTICLES, *_COLOURS)]) == 1
     if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
         return None
     return [sentence.replace_word(last + 1, forms[verb])]

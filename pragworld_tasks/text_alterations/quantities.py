@@ -244,8 +244,8 @@ def _is_quantity(number: _Number) -> bool:
     before, after = sentence.before(number.first), sentence.after(number.last)
     if not 0 < number.values[0] < 500_000 or text[0] == "0":
         return False
-    if {before, sentence.before(number.begin)} & {*word_list("no_count_after")}:
-        return False  # "room 12", "at two", "you two"
+    if {before, sentence.before(number.begin)} & {"a", "an", *word_list("no_count_after")}:
+        return False  # "room 12", "at two", "you two", "a hundred"
     if text.lower() == "one" and before in word_list("one_is_a_pronoun_after"):
         return False
     if f"{number.values[0]} {after}" in ENGLISH["constants"] or after in word_list("of_numbers"):
