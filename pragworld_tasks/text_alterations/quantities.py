@@ -220,7 +220,7 @@ def _is_free(
         near = [other for other in others if _is_near(number, other)]
         if any(_may_be_of_same(number, other) for other in near):
             return False
-        if _add_up([value for each in (number, *near) for value in each.values]):
+        if _adds_up(number.values[0], [value for each in near for value in each.values]):
             return False
     return True
 
@@ -271,13 +271,14 @@ def _may_count(number: _Number) -> bool:
     return number.sentence.at(number.first) != "one" or not is_pronoun
 
 
-def _add_up(values: Sequence[int]) -> bool:
-    """Return whether one of some numbers is the sum or the product of others."""
-    return any(
-        sum(parts) in values or (min(parts) > 1 and math.prod(parts) in values)
-        for size in (2, 3)
-        for parts in itertools.combinations(values, size)
-    )
+def _adds_up(value: int, others: Sequence[int]) -> bool:
+    """Return whether a number is the sum or the product of others, or has a part in one."""
+    for size in (2, 3):
+        for parts in itertools.combinations((value, *others), size):
+            results = {sum(parts)} | ({math.prod(parts)} if min(parts) > 1 else set())
+            if value in results or (value in parts and results & {*others}):
+                return True
+    return False
 
 
 def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
