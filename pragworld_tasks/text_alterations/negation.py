@@ -53,23 +53,18 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
     """Return the negations of a sentence with their ranks: 0 is best."""
     sentence = spot.sentence
-    if sentence.is_question or not spot.is_whole or spot.is_taken_up:
+    if sentence.is_question or not spot.is_whole or spot.earlier or spot.is_taken_up:
         return []
     if spot.turn_words & {*word_list("formulas")}:
         return []
     if _is_bare_reply(sentence):
-        is_alone = not (spot.earlier or spot.later) and spot.answers == "yes or no"
-        if not is_alone or _is_followed_by_statement(spot):
+        if spot.later or spot.answers != "yes or no" or _is_followed_by_statement(spot):
             return []
         new = "no" if sentence.at(0) in _YES else "yes"
         return [(0, [sentence.replace_word(0, new)])]
-    lead = spot.earlier[0] if spot.earlier else None
-    # The "yes" may answer something else than a long sentence says.
-    if lead and (len(spot.earlier) > 1 or not _is_bare_reply(lead) or len(sentence.words) > 3):
-        return []
     options = []
     for place in sentence.unnamed_places():
-        replacements = _negate(sentence, place, lead)
+        replacements = _negate(sentence, place)
         rank = _rank(spot, place, replied=len(replacements) > 1)
         if replacements and rank is not None:
             options.append((rank, replacements))
@@ -118,7 +113,7 @@ def _is_bare_reply(sentence: Sentence) -> bool:
     return len(sentence.words) == 1 and sentence.at(0) in _YES + _NO and sentence.opens
 
 
-def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
+def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, or undo that, if possible."""
     word, before = sentence.at(place), sentence.before(place)
     if word not in _CONTRACTED and (word not in {*_NEGATIVES, *_POSITIVES, "am"} or not before):
@@ -127,12 +122,9 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextR
         return []
     if sentence.after(place) in word_list("subjects") or not _is_main_verb(sentence, place):
         return []
-    is_negative = word in _POSITIVES or sentence.after(place) == "not"
-    if is_negative:
-        replacements = _without_not(sentence, place)
-    else:
-        replacements = _with_not(sentence, place, lead)
-    return _with_reply(sentence, place, lead, replacements, _NO if is_negative else _YES)
+    if word in _POSITIVES or sentence.after(place) == "not":
+        return _with_reply(sentence, place, _without_not(sentence, place), _NO)
+    return _with_reply(sentence, place, _with_not(sentence, place), _YES)
 
 
 def _is_main_verb(sentence: Sentence, place: int) -> bool:
@@ -167,7 +159,7 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     return [sentence.replace(place, last, like_case(text, _POSITIVES.get(word, text))), *polarity]
 
 
-def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
+def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
     verb, ahead = sentence.at(place), sentence.all_before(place)
     for index, word in enumerate(sentence.words):
@@ -182,7 +174,7 @@ def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Tex
             return []
         if whole == "all":
             return [sentence.replace_word(subject, "not all")]
-        if lead is None and not {*_YES} & {*sentence.lower}:
+        if not {*_YES} & {*sentence.lower}:
             return [sentence.replace_word(place, f"{verb} not")]
         is_bare = sentence.at(subject + 1) in ("of", verb)
         return [sentence.replace_word(subject, "none" if is_bare else "no")]
@@ -236,25 +228,21 @@ def _is_reply(sentence: Sentence, place: int) -> bool:
 
 
 def _with_reply(
-    sentence: Sentence,
-    place: int,
-    lead: Sentence | None,
-    replacements: list[TextReplacement],
-    contrary: Sequence[str],
+    sentence: Sentence, place: int, replacements: list[TextReplacement], contrary: Sequence[str]
 ) -> list[TextReplacement]:
     """Return replacements with that of a yes or no that would contradict the altered clause.
 
     Returns [] if the yes or no may belong to another clause ("Yes, I left them and he is there").
     """
     replies = [index for index in range(place) if _is_reply(sentence, index)]
-    if not replacements or not (replies or lead):
+    if not replacements or not replies:
         return replacements
-    source, reply = (sentence, replies[0]) if replies else (lead or sentence, 0)
-    begin = reply + 1 if replies else 0
-    if source.at(reply) not in contrary or sentence.at(begin) == "and":
+    begin = replies[0] + 1
+    if sentence.at(replies[0]) not in contrary or sentence.at(begin) == "and":
         return replacements  # "yes, and it's free"
     for index in range(begin, place):
         is_subject = sentence.at(index) in _OF_SUBJECTS or sentence.mention_at(index)
         if not is_subject or (index > begin and not sentence.joined(index)):
             return []
-    return [source.replace_word(reply, "no" if contrary == _YES else "yes"), *replacements]
+    new = "no" if contrary == _YES else "yes"
+    return [sentence.replace_word(replies[0], new), *replacements]

@@ -17,6 +17,17 @@ SINGULAR_VERBS = {plural: singular for singular, plural in PLURAL_VERBS.items()}
 NEARBY = 2
 
 
+def nearby_words(
+    conversation: Conversation, sentence: Sentence, before: int = 0, after: int = NEARBY
+) -> list[str]:
+    """Return the words in lower case of the other sentences some utterances around one."""
+    words = list[str]()
+    for other in conversation.sentences:
+        if other is not sentence and -before <= other.utterance - sentence.utterance <= after:
+            words += other.lower
+    return words
+
+
 def is_number(word: str) -> bool:
     """Return whether a word is a number or part of one: "five", "twenty-one", "9:00", "13th"."""
     return word[:1].isdigit() or all(part in NUMBER_WORDS for part in word.split("-"))

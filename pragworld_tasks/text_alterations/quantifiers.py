@@ -16,6 +16,7 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     SINGULAR_VERBS,
     counted_noun,
     is_number,
+    nearby_words,
     noun_at,
 )
 from pragworld_tasks.text_alterations.nouns import is_first_name, is_known_noun
@@ -311,10 +312,7 @@ def _noun_after(sentence: Sentence, article: int) -> int:
 
 def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) -> bool:
     """Return whether words around an "or" require it: "I can't see A or B", "A or B, not both"."""
-    following = conversation.sentences.index(sentence) + 1
-    later = sentence.lower[place:]
-    for near in conversation.sentences[following : following + 1]:
-        later += near.lower
+    later = sentence.lower[place:] + nearby_words(conversation, sentence, after=1)
     is_choice = not {"one", "both", "which", "whichever", "whoever"}.isdisjoint(later)
     return sentence.is_negative or is_choice
 
@@ -332,15 +330,11 @@ def _is_apposition(sentence: Sentence, place: int, last: int) -> bool:
 
 def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:
     """Return whether a word soon after shows that the names around an "and" are meant together."""
-    near = sentence.lower[place:]
     if sentence.after(place) in ("i", "me"):
-        return "both" in near
-    if not sentence.words[place - 1].text[0].isupper():
-        return False
-    for later in conversation.sentences[conversation.sentences.index(sentence) + 1 :]:
-        if later.utterance <= sentence.utterance + NEARBY:
-            near += later.lower
-    return bool({*word_list("together")} & {*near})
+        return "both" in sentence.lower[place:]
+    later = sentence.lower[place:] + nearby_words(conversation, sentence)
+    are_names = sentence.words[place - 1].text[0].isupper()
+    return are_names and not {*word_list("together")}.isdisjoint(later)
 
 
 def _verb_of_both(sentence: Sentence, place: int, last: int, *, plural: bool) -> _Change:

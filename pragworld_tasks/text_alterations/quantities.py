@@ -27,6 +27,7 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     SINGULAR_VERBS,
     counted_noun,
     is_number,
+    nearby_words,
     noun_at,
 )
 from pragworld_tasks.text_alterations.tokens import (
@@ -38,6 +39,10 @@ from pragworld_tasks.text_alterations.tokens import (
 
 _Change = list[TextReplacement] | None
 _UNITS = word_list("units")
+_LISTED, _RELIED_ON, _RELATIONS = (
+    re.compile(ENGLISH[name], re.IGNORECASE)
+    for name in ("list_follows", "number_relied_on", "relations")
+)
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 _AFTER_BARE_NUMBERS = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
 
@@ -217,17 +222,14 @@ def _is_free(
     for number in same:
         if not _is_quantity(number) or _is_relied_on(conversation, number):
             return False
-        near = [other for other in others if _is_near(number, other)]
+        # What is asked, offered and paid may be far apart.
+        reach = len(conversation.sentences) if number.noun == "money" else NEARBY
+        near = [other for other in others if number.distance(other) <= reach]
         if any(_may_be_of_same(number, other) for other in near):
             return False
         if _adds_up(number.values[0], [value for each in near for value in each.values]):
             return False
     return True
-
-
-def _is_near(number: _Number, other: _Number) -> bool:
-    """Return whether numbers are near each other; what is asked, offered and paid may be far."""
-    return number.distance(other) <= NEARBY or (number.noun == "money" and not other.noun)
 
 
 def _may_be_of_same(number: _Number, other: _Number) -> bool:
@@ -282,28 +284,24 @@ def _adds_up(value: int, others: Sequence[int]) -> bool:
 
 
 def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
-    """Return whether words beside a number, or in the next utterance, may depend on it.
+    """Return whether words beside a number, or in the next utterances, may depend on it.
 
     Such are "each", "both", "the third", and replies such as "That's right" or "Only?".
     """
     sentence = number.sentence
-    line, *later = conversation.text.split("\n")[sentence.utterance :][: NEARBY + 1]
-    later = [each[label_end(each) :] for each in later]
-    beside = " ".join([line[sentence.words[0].start :], *later])
-    following = line[sentence.words[number.last].end :]
-    if re.match(ENGLISH["list_follows"], following, re.IGNORECASE):
-        return True  # "two sisters, Ann and Mary"
-    if later and re.match(ENGLISH["number_relied_on"], later[0], re.IGNORECASE):
-        return True
-    if re.search(ENGLISH["relations"], beside, re.IGNORECASE):
-        return True
-    near = list[str]()
-    for other in conversation.sentences:
-        if abs(other.utterance - sentence.utterance) <= NEARBY:
-            near += other.lower
+    listed = sentence.line[sentence.words[number.last].end :]
+    lines = conversation.text.split("\n")[sentence.utterance + 1 :]
+    reply = lines[0][label_end(lines[0]) :] if lines else ""
+    later = " ".join(sentence.lower + nearby_words(conversation, sentence))
+    near = sentence.lower + nearby_words(conversation, sentence, before=NEARBY)
     ordinals = [2 if word.endswith("tieth") else read_ordinal(word) or 0 for word in near]
-    is_year = number.noun.endswith(" ago") and any(map(_YEAR.fullmatch, near))
-    return is_year or any(1 < ordinal <= number.values[0] + 1 for ordinal in ordinals)
+    return bool(
+        _LISTED.match(listed)
+        or _RELIED_ON.match(reply)
+        or _RELATIONS.search(later)
+        or (number.noun.endswith(" ago") and any(map(_YEAR.fullmatch, near)))
+        or any(1 < ordinal <= number.values[0] + 1 for ordinal in ordinals)
+    )
 
 
 # New numbers --------------------------------------------------------------------------------------
@@ -394,10 +392,7 @@ def _is_taken_up(conversation: Conversation, number: _Number) -> bool:
     ahead = sentence.all_after(number.last)
     if ahead[:1] == ["of"] or number.noun in _UNITS:
         return ("or", "so") in itertools.pairwise(ahead)
-    later = sentence.lower[number.last + len(ahead) + 1 :]
-    for other in conversation.sentences[conversation.sentences.index(sentence) + 1 :]:
-        if other.utterance <= sentence.utterance + NEARBY:
-            later += other.lower
+    later = sentence.lower[number.last + len(ahead) + 1 :] + nearby_words(conversation, sentence)
     noun = number_forms(number.noun)[plural]
     pronouns = word_list("several" if plural else "single")
     return bool({noun, *pronouns} & {*ahead[2:], *later})
