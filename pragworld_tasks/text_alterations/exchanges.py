@@ -77,12 +77,6 @@ class _Site:
         return words[: self.first] + words[self.last + 1 :]
 
     @property
-    def is_located(self) -> bool:
-        """Whether the sentence says or asks where the entity is, and not what it did."""
-        beside = self.sentence.before(self.first), self.sentence.after(self.last)
-        return not {*beside}.isdisjoint(("where's", *word_list("be")))
-
-    @property
     def is_address(self) -> bool:
         """Whether the mention is direct address: "Hi, Tom!", "Thanks, doctor."."""
         line, mention = self.sentence.line, self.mention
@@ -165,7 +159,7 @@ def refusal(
         if kind == "agents":
             problem = _unlike_agents(conversation, old, new)
         else:
-            problem = _unlike_nouns(kind, old, new)
+            problem = _unlike_nouns(conversation, kind, old, new)
     if problem:
         return problem
     if swap and _are_only_joined(conversation, of_old, of_new):
@@ -241,16 +235,20 @@ def _declared(conversation: Conversation, old: str, new: str) -> bool:
     return any({old, new} <= {*group} for group in conversation.entities.exchangeable)
 
 
-def _unlike_nouns(kind: EntityKind, old: str, new: str) -> str | None:
+def _unlike_nouns(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
     """Return how two objects or locations differ in what they are, or None if they do not."""
     if old[0].isupper() != new[0].isupper():
         return OTHER_SORT
     if head_noun(old) == head_noun(new):  # "peppers" include "green peppers"
         return OTHER_SORT if is_one_word(old) or is_one_word(new) else None
-    classes = noun_classes(kind, old), noun_classes(kind, new)
+    classes = [noun_classes(kind, entity) for entity in (old, new)]
     if not all(classes):
         return SORT_UNKNOWN
-    return None if classes[0] & classes[1] else OTHER_SORT
+    shared = classes[0] & classes[1]
+    if classes[0] != classes[1]:  # an "office" is a room where others are
+        others = [noun_classes(kind, entity) for entity in conversation.entities.all(kind)]
+        shared &= {name for name in shared if others.count(frozenset({name})) > 1}
+    return None if shared else OTHER_SORT
 
 
 def _unlike_agents(conversation: Conversation, old: str, new: str) -> str | None:
@@ -293,8 +291,9 @@ def _are_set_apart(
     """
     numbers = sentence_numbers(conversation.text, conversation.sentences)
     old, new = ({numbers[id(site.sentence)] for site in sites} for sites in (of_old, of_new))
-    if old & new:
-        return True
+    is_near = 1 if of_old and of_old[0].mention.kind == "agents" else 0
+    if any(abs(first - second) <= is_near for first, second in itertools.product(old, new)):
+        return True  # "Is Ann in? Mary likes her."
     for early, late in itertools.product(of_old, of_new):
         if (early.mention.utterance, early.first) > (late.mention.utterance, late.first):
             early, late = late, early
@@ -345,9 +344,6 @@ def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool
     if early.mention.kind == "locations":
         # "Did you leave it in the den? / I left it there and went to the hall."
         return distance == 1 and "there" in late.others
-    are_located = distance <= NEARBY and early.is_located and late.is_located
-    if early.mention.kind == "agents" and not are_located:
-        return False  # people go elsewhere
     return _tells_place(conversation, early) and _tells_place(conversation, late)
 
 
@@ -433,11 +429,11 @@ def _agent_refusal(
 
 
 def _is_in_a_longer_name(site: _Site) -> bool:
-    """Return whether a mention is part of a longer name: "Mr. [Smith]", "[John] Denver"."""
-    sentence, text = site.sentence, site.mention.text
+    """Return whether a mention is part of a longer name: "Mr. [Smith]", "my [uncle] Tom"."""
+    sentence = site.sentence
     if site.first and is_title(sentence.words[site.first - 1].text):
         return True
-    if not sentence.after(site.last) or site.mention.ending or not text[0].isupper():
+    if not sentence.after(site.last) or site.mention.ending:
         return False
     after = sentence.words[site.last + 1].text
     return after[0].isupper() and not after.startswith(("I'", "I\u2019")) and not after.isupper()

@@ -160,7 +160,7 @@ class Sentence:
         opens: Whether it is the first of its utterance.
         is_question: Whether it ends with a question mark, or begins or ends in the words of a
             question, as many conversations have no punctuation.
-        mentions: The mentions of entities in its line, in order.
+        mentions: The mentions of entities in it, in order.
     """
 
     utterance: int
@@ -258,21 +258,23 @@ def label_end(line: str) -> int:
 
 
 def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterator[Sentence]:
-    """Yield the sentences of a text in order, with the mentions in their lines."""
+    """Yield the sentences of a text in order, with the mentions in them."""
     for utterance, line in enumerate(text.split("\n")):
-        here = tuple(mention for mention in mentions if mention.utterance == utterance)
+        here = [mention for mention in mentions if mention.utterance == utterance]
         words: list[Word] = []
         opens = True
-        for match in _WORD.finditer(line, label_end(line)):
+        matches = [*_WORD.finditer(line, label_end(line))]
+        for match in matches:
             lower = match[0].lower().replace("\u2019", "'")
             words.append(Word(match[0], match.start(), match.end(), lower))
             end = _END.match(line, match.end())
-            if end and not (end[0].startswith(".") and words[-1].lower in word_list("titles")):
-                is_question = "?" in end[0] or _is_question(words)
-                yield Sentence(utterance, line, tuple(words), opens, is_question, here)
+            is_title = end and end[0].startswith(".") and lower in word_list("titles")
+            if match is matches[-1] or (end and not is_title):
+                is_question = bool(end and "?" in end[0]) or _is_question(words)
+                first, last = words[0].start, words[-1].start
+                own = tuple(mention for mention in here if first <= mention.start <= last)
+                yield Sentence(utterance, line, tuple(words), opens, is_question, own)
                 words, opens = [], False
-        if words:
-            yield Sentence(utterance, line, tuple(words), opens, _is_question(words), here)
 
 
 def _is_question(words: list[Word]) -> bool:
