@@ -124,54 +124,23 @@ def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[
 # What fits ----------------------------------------------------------------------------------------
 
 
-def grounds(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str:
-    """Return why two entities may take each other's place. `refusal` has found nothing wrong."""
-    if _declared(conversation, old, new):
-        return f"the entities file says that {old} and {new} are exchangeable"
-    if kind != "agents":
-        shared = sorted(noun_classes(kind, old) & noun_classes(kind, new))
-        alike = f"in the class {shared[0]}" if shared else f"kinds of {head_noun(old)}"
-        return f"{old} and {new} are both {alike}, and each place of one fits the other"
-    gender = _gender(conversation, old)
-    if gender and gender == _gender(conversation, new):
-        return f"{old} and {new} are both {gender}, so that every pronoun still fits"
-    return f"no pronoun shows whether {old} or {new} is a woman or a man"
-
-
 def refusal(
     conversation: Conversation, kind: EntityKind, old: str, new: str, *, swap: bool
 ) -> str | None:
-    """Return why an entity must not take the place of another, or in a swap each the other's.
-
-    Args:
-        conversation: The conversation that mentions the old one, and in a swap both.
-        kind: The kind of both.
-        old: The entity to be replaced.
-        new: The entity that replaces it.
-        swap: Whether the old one also replaces the new one.
-
-    Returns:
-        The reason in a few words, or None if they may.
-    """
+    """Return why an entity must not take another's place, and in a swap the reverse, or None."""
     of_old, of_new = (_sites(conversation, kind, entity) for entity in (old, new))
-    problem = None
-    if not _declared(conversation, old, new):
-        if kind == "agents":
-            problem = _unlike_agents(conversation, old, new)
-        else:
-            problem = _unlike_nouns(conversation, kind, old, new)
-    if problem:
+    unlike = _unlike_agents if kind == "agents" else _unlike_nouns
+    is_declared = any({old, new} <= {*group} for group in conversation.entities.exchangeable)
+    if problem := None if is_declared else unlike(conversation, kind, old, new):
         return problem
     if swap and _are_only_joined(conversation, of_old, of_new):
         return ONLY_ORDER
     if not swap and _are_set_apart(conversation, of_old, of_new):
         return SET_APART
     if kind == "agents":
-        return _agent_refusal(conversation, [*of_old, *of_new], old, swap=swap)
-    changed = [*of_old, *(of_new if swap else ())]
-    if kind == "locations" and any(_holds(site, new, old) for site in changed):
-        return SET_APART  # "a red closet in the closet"
+        return _agent_refusal(conversation, (old, new), swap=swap)
     same_head = head_noun(old) == head_noun(new)
+    changed = [*of_old, *(of_new if swap else ())]
     if any(_is_in_a_phrase(site, same_head=same_head) for site in changed):
         return IN_A_PHRASE
     return None if _agree(of_old, of_new, old, new) else OTHER_NUMBER
@@ -185,7 +154,7 @@ def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[st
     sites = _sites(conversation, kind, old)
     if kind == "agents":
         words = _other_names(conversation, old)
-        is_fixed = bool(_agent_refusal(conversation, sites, old, swap=True))
+        is_fixed = bool(_agent_refusal(conversation, (old,), swap=True))
     else:
         words = _other_nouns(kind, old, conversation.text)
         is_fixed = any(_is_in_a_phrase(site, same_head=True) for site in sites)
@@ -231,10 +200,6 @@ def _other_nouns(kind: EntityKind, old: str, text: str) -> list[str]:
     return [number_forms(noun)[plural] for noun in nouns]
 
 
-def _declared(conversation: Conversation, old: str, new: str) -> bool:
-    return any({old, new} <= {*group} for group in conversation.entities.exchangeable)
-
-
 def _unlike_nouns(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
     """Return how two objects or locations differ in what they are, or None if they do not."""
     if old[0].isupper() != new[0].isupper():
@@ -251,14 +216,14 @@ def _unlike_nouns(conversation: Conversation, kind: EntityKind, old: str, new: s
     return None if shared else OTHER_SORT
 
 
-def _unlike_agents(conversation: Conversation, old: str, new: str) -> str | None:
+def _unlike_agents(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
     """Return how two agents differ in what they are, or None if they do not."""
     sort = sort_of_agent(old)
     if sort != sort_of_agent(new):
         return OTHER_SORT
     if sort in ("a person by role", "a noun", "a group") and not roles(old) & roles(new):
         return OTHER_SORT
-    sites = [*_sites(conversation, "agents", old), *_sites(conversation, "agents", new)]
+    sites = [*_sites(conversation, kind, old), *_sites(conversation, kind, new)]
     if not _shows_gender(conversation) or all(site.is_address for site in sites):
         return None  # no "she" is someone who is spoken to
     genders = {_gender(conversation, entity) for entity in (old, new)}
@@ -407,15 +372,15 @@ def _shows_gender(conversation: Conversation) -> bool:
 
 
 def _agent_refusal(
-    conversation: Conversation, sites: Sequence[_Site], agent: str, *, swap: bool
+    conversation: Conversation, agents: tuple[str, ...], *, swap: bool
 ) -> str | None:
-    """Return what stands beside a mention that another agent would not fit, or None."""
-    speakers = " ".join(line[: label_end(line)] for line in conversation.text.split("\n"))
-    if any(re.search(rf"(?<!\w){re.escape(site.mention.entity)}\b", speakers) for site in sites):
+    """Return what stands beside a mention of agents that another would not fit, or None."""
+    labels = " ".join(line[: label_end(line)] for line in conversation.text.split("\n"))
+    if any(re.search(rf"(?<!\w){re.escape(agent)}\b", labels) for agent in agents):
         return SPOKEN_TO
-    by_name = sort_of_agent(agent).startswith(("a name", "a full name"))
+    by_name = sort_of_agent(agents[0]).startswith(("a name", "a full name"))
     determined = set()
-    for site in sites:
+    for site in (site for agent in agents for site in _sites(conversation, "agents", agent)):
         before = site.sentence.before(site.first)
         determiner = site.determiner if before else ""
         if site.is_address and not (swap and by_name):
@@ -459,15 +424,9 @@ def _frame(site: _Site) -> tuple[str, bool]:
     """Return how a mention is determined, and whether it is plural."""
     determiner = site.determiner
     definite = determiner in word_list("determiners") or determiner.endswith(("'s", "s'"))
+    definite = definite or site.sentence.before(site.first) == "that"
     sort = "definite" if definite else "indefinite" if determiner else "bare"
     return sort, site.mention.is_plural
-
-
-def _holds(site: _Site, *locations: str) -> bool:
-    """Return whether a sentence has an object that is like a location."""
-    objects = [mention for mention in site.sentence.mentions if mention.kind == "objects"]
-    heads = {head_noun(location) for location in locations}
-    return any(head_noun(mention.entity) in heads for mention in objects)
 
 
 def _is_in_a_phrase(site: _Site, *, same_head: bool) -> bool:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation
-from pragworld_tasks.text_alterations.exchanges import REMEDIES, grounds, outsiders, refusal
+from pragworld_tasks.text_alterations.exchanges import REMEDIES, outsiders, refusal
 from pragworld_tasks.text_alterations.tokens import AlteredConversation, EntityKind
 
 
@@ -82,8 +82,7 @@ def _exchange(
     old, new = rng.choice(pairs[kind])
     others = {old: new, new: old} if swap else {old: new}
     alteration = "Variable Swap" if swap else "Variable Substitution"
-    reason = grounds(conversation, kind, old, new)
-    return _replace_all(conversation, alteration, kind, others, reason)
+    return _replace_all(conversation, alteration, kind, others)
 
 
 def _replace_by_outsider(
@@ -101,9 +100,8 @@ def _replace_by_outsider(
     if not options:
         return None
     kind, old, words = rng.choice(options)
-    reason = f"the new word is of the sort of {old}, and fits in each of its places"
     others = {old: rng.choice(words)}
-    return _replace_all(conversation, "Variable Substitution", kind, others, reason)
+    return _replace_all(conversation, "Variable Substitution", kind, others)
 
 
 def _replace_all(
@@ -111,7 +109,6 @@ def _replace_all(
     alteration: str,
     kind: EntityKind,
     others: Mapping[str, str],
-    reason: str,
 ) -> AlteredConversation:
     """Replace all mentions of entities by others."""
     replacements = [
@@ -122,6 +119,8 @@ def _replace_all(
     focus = {*conversation.entities.focus(kind)}
     # Without a focus, it is unknown what the questions are about.
     can_change = not focus.isdisjoint(others) if focus else None
+    old, new = next(iter(others.items()))
+    reason = f"{old} and {new} are of one sort, and whatever stands beside them still fits"
     return conversation.replace(alteration, replacements, reason, can_change)
 
 
