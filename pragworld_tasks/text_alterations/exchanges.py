@@ -139,7 +139,10 @@ def refusal(
         return SET_APART
     if kind == "agents":
         return _agent_refusal(conversation, (old, new), swap=swap)
-    same_head = head_noun(old) == head_noun(new)
+    heads = {head_noun(old), head_noun(new)}
+    if kind == "locations" and heads & {*map(head_noun, conversation.entities.objects)}:
+        return SET_APART  # "a red pantry in the pantry"
+    same_head = len(heads) == 1
     changed = [*of_old, *(of_new if swap else ())]
     if any(_is_in_a_phrase(site, same_head=same_head) for site in changed):
         return IN_A_PHRASE
@@ -278,6 +281,8 @@ def _is_contrasted(conversation: Conversation, early: _Site, late: _Site) -> boo
     lines[-1] = lines[-1][: late.mention.start]
     lines[first] = lines[first][early.mention.end :]
     between = " ".join(lines[first:]).lower().replace("\u2019", "'")
+    if early.mention.kind == "locations" and re.search(r"(?:\bnot|n't) there\b", between):
+        return True  # "Were you in the den? / I was not there. / Where were you? / In the hall."
     words = re.findall(r"[\w']+", between) if last - first <= NEARBY else []
     return any(word in word_list("contrasts") or "n't" in word for word in words)
 
