@@ -312,8 +312,9 @@ def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool
         return True
     distance = late.mention.utterance - early.mention.utterance
     if early.mention.kind == "locations":
-        # "Did you leave it in the den? / I left it there and went to the hall."
-        return distance == 1 and "there" in late.others
+        # "Did you leave it in the den? / I left it there and went to the hall." Who was born in a
+        # city does not arrive there later.
+        return (distance == 1 and "there" in late.others) or late.mention.entity[0].isupper()
     return _tells_place(conversation, early) and _tells_place(conversation, late)
 
 
