@@ -181,15 +181,13 @@ class TemplatePlan:
     Attributes:
         flip: The alteration of the variant that flips the answer.
         invariants: The alterations of the other variants, at least one.
-        needed: An alteration that must be among these, or None. If the conversation does not allow
-            for another one of the invariants, it is replaced or, after the first, left out.
-        replacements: Alterations in place of those, with weights.
+        needed: An alteration that must be among these, or None. If no conversation allows for all
+            of the invariants, others may be left out.
     """
 
     flip: str
     invariants: tuple[str, ...]
     needed: str | None
-    replacements: Mapping[str, float]
 
 
 def draw_template_plan(settings: GeneratorSettings, rng: StableRandom) -> TemplatePlan:
@@ -216,7 +214,7 @@ def draw_template_plan(settings: GeneratorSettings, rng: StableRandom) -> Templa
         drawn = {flip, *invariants} - {"Variable Substitution"}
         free = {name: weight for name, weight in weights.items() if name not in drawn}
         invariants.append(rng.weighted_choice(free or weights))
-    return TemplatePlan(flip, tuple(invariants), needed, weights)
+    return TemplatePlan(flip, tuple(invariants), needed)
 
 
 def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) -> Plan:

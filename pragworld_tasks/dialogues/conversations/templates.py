@@ -2,8 +2,8 @@
 
 The files `*.toml` beside this module have the conversations, by field. A table of slots for each
 alteration says what the alteration may change; a slot whose value is the name of another one has
-the same values, and always another one of them. Questions name slots, or say which values of a slot
-make the answer yes.
+the same values, and always another one of them. Questions name slots, or say which value of a slot
+makes the answer yes.
 """
 
 import re
@@ -50,23 +50,24 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class TemplateQuestion:
-    """A question about a conversation.
-
-    The answer is yes if all slots that it names have the values that it asks about, and those with
-    conditions have one of the values of their condition.
+    """A question about a conversation, with slots.
 
     Attributes:
         text: The question with its slots.
-        conditions: Numbers of values, by slot.
+        conditions: Which values other slots must have for the answer yes.
     """
 
     text: str
-    conditions: Mapping[str, frozenset[int]]
+    conditions: Choice
 
     @property
     def named(self) -> tuple[str, ...]:
         """The slots that the question names."""
         return tuple(dict.fromkeys(names_in(self.text)))
+
+    def expected(self, choice: Choice) -> dict[str, int]:
+        """Return which values make the answer yes if the question names those of a choice."""
+        return {**{name: choice[name] for name in self.named}, **self.conditions}
 
 
 @dataclass(frozen=True)
@@ -90,22 +91,20 @@ class Template:
         """Which of the `SHARES` it belongs to, so that no two splits have it."""
         return crc32(self.name.encode()) % SHARES
 
-    def free_values(self, name: str, choice: Choice) -> list[int]:
-        """Return the values of a slot that neither it nor its partners have."""
-        taken = {choice[slot] for slot in (name, *self.partners[name]) if slot in choice}
-        return [number for number in range(len(self.slots[name].values)) if number not in taken]
-
     @cached_property
     def partners(self) -> dict[str, list[str]]:
         """For each slot, the other slots with the same values."""
         return {
             name: [
-                other
-                for other, its in self.slots.items()
-                if its.like == slot.like and other != name
+                each for each, its in self.slots.items() if its.like == slot.like and each != name
             ]
             for name, slot in self.slots.items()
         }
+
+    def free_values(self, name: str, choice: Choice) -> list[int]:
+        """Return the values of a slot that neither it nor its partners have."""
+        taken = {choice[slot] for slot in (name, *self.partners[name]) if slot in choice}
+        return [number for number in range(len(self.slots[name].values)) if number not in taken]
 
     def filled(self, text: str, choice: Choice) -> str:
         """Return a text with the values of its slots."""
@@ -144,13 +143,7 @@ def templates() -> tuple[Template, ...]:
 
 def _template(table: Mapping[str, Any]) -> Template:
     slots = dict(chain(*(_slots(table.get(name, {}), name) for name in ALTERATIONS_OF_TABLES)))
-    questions = [
-        TemplateQuestion(
-            question["ask"],
-            {name: _numbers(values) for name, values in question.get("yes", {}).items()},
-        )
-        for question in table["question"]
-    ]
+    questions = (TemplateQuestion(each["ask"], each.get("yes", {})) for each in table["question"])
     lines = tuple(table["text"].strip().split("\n"))
     return Template(table["name"], lines, slots, tuple(questions))
 
@@ -162,7 +155,3 @@ def _slots(table: Mapping[str, Any], kind: str) -> Iterator[tuple[str, Slot]]:
         if kind == "odd":
             parts = [("",), *((f" {sentence}",) for (sentence,) in parts)]
         yield name, Slot(ALTERATIONS_OF_TABLES[kind], tuple(parts), like)
-
-
-def _numbers(values: int | list[int]) -> frozenset[int]:
-    return frozenset([values] if isinstance(values, int) else values)

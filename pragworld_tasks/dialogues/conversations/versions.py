@@ -37,44 +37,31 @@ class Version:
 
 
 class AskedQuestion(NamedTuple):
-    """A question about a conversation, with the values that it asks about.
+    """A question about a conversation.
 
     Attributes:
         template: The conversation with slots.
         question: The question with slots.
-        asked: Which value of each slot it asks about.
+        expected: Which values make the answer yes, of the slots that it names and of others.
     """
 
     template: Template
     question: TemplateQuestion
-    asked: Choice
+    expected: Choice
 
     @property
     def text(self) -> str:
         """The question as people ask it."""
-        text = self.template.filled(self.question.text, self.asked)
+        text = self.template.filled(self.question.text, self.expected)
         return text[0].upper() + text[1:]
 
     def answer(self, choice: Choice) -> Answer:
         """Return the answer about a version of the conversation."""
-        is_yes = all(
-            choice[name] in allowed for name, allowed in self.question.conditions.items()
-        ) and all(choice[name] == self.asked[name] for name in self.question.named)
-        return "yes" if is_yes else "no"
+        return "yes" if all(choice[name] == self.expected[name] for name in self.expected) else "no"
 
 
-class AlteredVersion(NamedTuple):
-    """A version that one alteration makes of another version.
-
-    Attributes:
-        alteration: One of `documents.ALTERATIONS`.
-        version: The altered version.
-        answer: The answer to the question of its group.
-    """
-
-    alteration: str
-    version: Version
-    answer: Answer
+# An alteration, the altered version, and the answer to the question of its group.
+AlteredVersion = tuple[str, Version, Answer]
 
 
 def original_and_variants(
@@ -98,12 +85,15 @@ def original_and_variants(
         or None if no conversation allows for the alterations.
     """
     of_split = _of_shares(tuple(shares))
-    for template in chain((of_split[first % len(of_split)],), rng.shuffled(of_split)):
-        choice = drawn(template, rng)
-        for question, slot in rng.shuffled(list(_flippable(template, plan.flip))):
-            asked = _asked(template, question, slot, plan.flip, choice, answer, rng)
-            if asked and (variants := _variants(asked, choice, plan, rng)):
-                return asked, Version(template, choice), variants
+    # If no conversation allows for all invariants, others than the needed one are left out.
+    for leaves_out in (False, True):
+        for template in chain((of_split[first % len(of_split)],), rng.shuffled(of_split)):
+            choice = drawn(template, rng)
+            for question, slot in rng.shuffled(list(_flippable(template, plan.flip))):
+                asked = _asked(template, question, slot, plan.flip, choice, answer, rng)
+                variants = _variants(asked, choice, plan, leaves_out, rng) if asked else None
+                if asked and variants:
+                    return asked, Version(template, choice), variants
     return None
 
 
@@ -118,10 +108,8 @@ def drawn(template: Template, rng: StableRandom) -> dict[str, int]:
     """Return random values for all slots. No two slots with the same values say the same."""
     choice: dict[str, int] = {}
     for name, slot in template.slots.items():
-        if slot.alteration == "Injecting Inconsistent Data":
-            choice[name] = 0
-            continue
-        choice[name] = rng.choice(template.free_values(name, choice))
+        is_odd = slot.alteration == "Injecting Inconsistent Data"
+        choice[name] = 0 if is_odd else rng.choice(template.free_values(name, choice))
     return choice
 
 
@@ -147,33 +135,27 @@ def _asked(
 ) -> AskedQuestion | None:
     """Return what to ask so that this is the answer, because of one slot if it is no.
 
-    The choice is changed so that all other conditions of the question hold. A no before a swap
-    confuses two details of the conversation.
+    The choice is changed so that all conditions hold, but for the slot's own if the answer is no. A
+    no before a swap confuses two details of the conversation.
 
     Returns:
         The question, or None if the slot has no value that would make the answer no.
     """
-    for name, allowed in question.conditions.items():
-        is_held = name != slot or answer == "yes"
-        numbers = sorted([choice[name], *template.free_values(name, choice)])
-        fitting = [number for number in numbers if (number in allowed) == is_held]
-        if not fitting:
-            return None
-        choice[name] = rng.choice(fitting)
-    asked = {name: choice[name] for name in question.named}
-    if answer == "no" and slot in asked:
+    choice.update(question.conditions)
+    expected = question.expected(choice)
+    if answer == "no":
+        free = template.free_values(slot, choice)
         if flip == "Variable Swap":
             partner = rng.choice(template.partners[slot])
-            asked[slot] = choice[partner]
-            if partner in asked:
-                asked[partner] = choice[slot]
+            expected[slot] = choice[partner]
+            if partner in expected:
+                expected[partner] = choice[slot]
+        elif not free:
+            return None
         else:
-            free = template.free_values(slot, choice)
-            if not free:
-                return None
-            asked[slot] = rng.choice(free)
-    result = AskedQuestion(template, question, asked)
-    return result if result.answer(choice) == answer else None
+            changed = choice if slot in question.conditions else expected
+            changed[slot] = rng.choice(free)
+    return AskedQuestion(template, question, expected)
 
 
 def alterations(template: Template, choice: Choice) -> Iterator[tuple[str, Choice]]:
@@ -187,7 +169,7 @@ def alterations(template: Template, choice: Choice) -> Iterator[tuple[str, Choic
 
 
 def _variants(
-    asked: AskedQuestion, choice: Choice, plan: TemplatePlan, rng: StableRandom
+    asked: AskedQuestion, choice: Choice, plan: TemplatePlan, leaves_out: bool, rng: StableRandom
 ) -> list[AlteredVersion] | None:
     """Return the altered versions of a plan, or None if it is not possible."""
     before = asked.answer(choice)
@@ -196,18 +178,9 @@ def _variants(
         possible[alteration, asked.answer(altered) != before].append(altered)
     variants: list[AlteredVersion] = []
     for name, flips in ((plan.flip, True), *((name, False) for name in plan.invariants)):
-        if not possible[name, flips]:
-            others = {
-                other: weight
-                for other, weight in plan.replacements.items()
-                if possible[other, False]
-            }
-            if not others and len(variants) > 1:
-                continue
-            if flips or name == plan.needed or not others:
-                return None
-            name = rng.weighted_choice(others)
-        altered = possible[name, flips].pop()
-        version = Version(asked.template, altered)
-        variants.append(AlteredVersion(name, version, asked.answer(altered)))
-    return variants
+        if possible[name, flips]:
+            altered = possible[name, flips].pop()
+            variants.append((name, Version(asked.template, altered), asked.answer(altered)))
+        elif flips or name == plan.needed or not leaves_out:
+            return None
+    return variants if len(variants) > 1 else None
