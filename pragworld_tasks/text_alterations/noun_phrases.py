@@ -33,10 +33,10 @@ def is_number(word: str) -> bool:
     return word[:1].isdigit() or all(part in NUMBER_WORDS for part in word.split("-"))
 
 
-_NO_ADJECTIVES = (
-    *(*word_list("after_nouns"), *word_list("determiners"), "of", "more", "a"),
-    *(*PLURAL_VERBS, *SINGULAR_VERBS),
-)
+_NO_ADJECTIVES = {
+    *(*word_list("after_nouns"), *word_list("determiners"), *word_list("past"), "of", "more", "a"),
+    *(*PLURAL_VERBS, *SINGULAR_VERBS, *word_list("shares"), *word_list("subjects")),
+} - {"other"}
 
 
 def noun_at(

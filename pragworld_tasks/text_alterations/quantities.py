@@ -209,13 +209,7 @@ def _times(conversation: Conversation) -> list[list[TextReplacement]]:
 def _is_free(
     conversation: Conversation, same: Sequence[_Number], numbers: Sequence[_Number]
 ) -> bool:
-    """Return whether nothing depends on the numbers of the same things but one another.
-
-    Args:
-        conversation: The conversation.
-        same: All numbers of the same things.
-        numbers: All numbers of the conversation.
-    """
+    """Return whether nothing depends on all numbers of the same things but one another."""
     if len({number.values for number in same}) > 1 or all(number.is_definite for number in same):
         return False
     others = [other for other in numbers if other not in same and _may_count(other)]
@@ -251,6 +245,8 @@ def _is_quantity(number: _Number) -> bool:
     if text.lower() == "one" and before in word_list("one_is_a_pronoun_after"):
         return False
     if f"{number.values[0]} {after}" in ENGLISH["constants"] or after in word_list("of_numbers"):
+        return False
+    if _YEAR.fullmatch(text) and before in word_list("prepositions"):
         return False
     if re.search(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$", line[: first.start]):
         return False
@@ -371,16 +367,20 @@ def _counts_alone(conversation: Conversation, number: _Number) -> bool:
 
     It does in "there are two", "two are here", "I left two there" and "how many? / two".
     """
-    sentence, after = number.sentence, number.sentence.after(number.last)
+    sentence, last, after = number.sentence, number.last, number.sentence.after(number.last)
     before, ahead = sentence.before(number.begin), sentence.before(number.begin - 1)
-    if before == "there's" or ("there" in (before, ahead) and {before, ahead} & {*word_list("be")}):
+    if before == "there" and ahead in word_list("be"):
+        return sentence.is_question  # not "we were there around two"
+    if before == "there's" or (before in word_list("be") and ahead == "there"):
         return True
     if before:
         return before in word_list("past") and after == "there"
     earlier = [each for each in conversation.sentences if each.utterance < sentence.utterance]
     asks = bool(earlier) and "how many" in " ".join(earlier[-1].lower)
-    is_reply = sentence.opens and number.begin == 0 and number.last == len(sentence.words) - 1
-    return (asks and is_reply) or after in PLURAL_VERBS or after in SINGULAR_VERBS
+    if asks and sentence.opens and number.begin == 0 and last == len(sentence.words) - 1:
+        return True
+    agrees = after in (SINGULAR_VERBS if number.values[-1] > 1 else PLURAL_VERBS)
+    return agrees and sentence.after(last + 1) in word_list("after_nouns")  # not "two is fine"
 
 
 def _is_taken_up(conversation: Conversation, number: _Number) -> bool:
