@@ -39,9 +39,9 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
         (spot.sentence, mention, end)
         for spot in spots
         if not spot.sentence.is_question and spot.is_whole
-        for mention in spot.sentence.mentions
+        for place, mention in spot.sentence.mention_places
         if mention.entity not in denied
-        if (end := _clause_end(spot.sentence, mention)) is not None
+        if (end := _clause_end(spot.sentence, place, mention)) is not None
     ]
     if places:
         return _with_clause(conversation, rng, *rng.choice(places))
@@ -53,8 +53,7 @@ def _denied(spots: Sequence[TurnSentence]) -> set[str]:
     denied, affirmed = set[str](), set[str]()
     for spot in spots:
         sentence = spot.sentence
-        places = range(len(sentence.words))
-        entities = {mention.entity for place in places if (mention := sentence.mention_at(place))}
+        entities = {mention.entity for _, mention in sentence.mention_places}
         if sentence.is_question:
             is_denied = spot.next is not None and _denies(spot.next)
         elif sentence.is_negative:
@@ -103,18 +102,13 @@ def _with_clause(
     return conversation.replace(_NAME, [replacement], reason, True if changes else None)
 
 
-def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
+def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str | None:
     """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
     if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
         return None
-    places = [
-        place
-        for place, word in enumerate(sentence.words)
-        if mention.start <= word.start < mention.end
-    ]
-    if not places or sentence.is_negative:
+    if sentence.is_negative:
         return None  # "I don't have a car"
-    first, last = places[0], places[-1]
+    last = sentence.mention_end(first)
     ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
     if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
         return None
@@ -178,11 +172,10 @@ def _with_sentence(
 def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
     """Return what a sentence mentions and another may be about, with ranks: 0 is best."""
     topics: list[tuple[int, EntityMention]] = []
-    for place in range(len(sentence.words)):
-        mention = None if sentence.is_negative else sentence.mention_at(place)
-        if mention is None or mention.ending or mention.start != sentence.words[place].start:
-            continue
+    for place, mention in sentence.mention_places:
         is_name = mention.entity[0].isupper()
+        if mention.ending or sentence.is_negative:
+            continue
         if mention.kind == "objects" and not is_name:
             topics.append((0, mention))
         elif mention.kind == "locations" and (is_name or sentence.before(place) == "the"):

@@ -52,65 +52,49 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 
 def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
     """Return the negations of a sentence with their ranks: 0 is best."""
-    sentence = spot.sentence
+    sentence, words = spot.sentence, {*spot.sentence.lower}
     if sentence.is_question or not spot.is_whole or spot.earlier or spot.is_taken_up:
         return []
+    if not spot.later and spot.next is not None and not spot.next.is_question:
+        return []  # a statement may take up anything
     if spot.turn_words & {*word_list("formulas")}:
         return []
-    if _is_bare_reply(sentence):
-        if spot.later or spot.answers != "yes or no" or _is_followed_by_statement(spot):
-            return []
+    if words <= {*_YES, *_NO}:
         new = "no" if sentence.at(0) in _YES else "yes"
-        return [(0, [sentence.replace_word(0, new)])]
+        is_reply = not spot.later and len(sentence.words) == 1 and spot.answers == "yes or no"
+        return [(0, [sentence.replace_word(0, new)])] if is_reply else []
+    if words & {*word_list("opinions"), *word_list("clause_links")} or any(map(is_number, words)):
+        return []
     options = []
     for place in sentence.unnamed_places():
         replacements = _negate(sentence, place)
-        rank = _rank(spot, place, replied=len(replacements) > 1)
-        if replacements and rank is not None:
+        rank = _rank(spot, place, words, replied=len(replacements) > 1)
+        is_list = ":" in sentence.line[sentence.words[place].end :]
+        if replacements and rank is not None and not is_list:
             options.append((rank, replacements))
     return options
 
 
-def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
+def _rank(spot: TurnSentence, place: int, words: set[str], *, replied: bool) -> int | None:
     """Return the rank of negating the auxiliary at a place, or None if it must not be negated."""
-    sentence = spot.sentence
-    verb, after = sentence.at(place), sentence.at(place + 1)
-    words = {*sentence.lower}
-    if words & {*word_list("opinions"), *word_list("clause_links")} or any(map(is_number, words)):
-        return None
-    if (not spot.later and _is_followed_by_statement(spot)) or ":" in sentence.line[
-        sentence.words[place].end :
-    ]:
-        return None
+    verb, after = spot.sentence.at(place), spot.sentence.after(place)
     is_reply = spot.answers == "yes or no"
-    if is_reply and (
-        replied or verb in _POSITIVES or sentence.after(place) in ("", "not", "there")
-    ):
+    if is_reply and (replied or verb in _POSITIVES or after in ("", "not", "there")):
         return 0
+    is_existential = bool({"there", "there's"} & words)
     agrees = bool({"that's", "that"} & words and {"right", "true"} & words)
     if spot.answers == "wh":
-        where = spot.previous and "where" in spot.previous.lower[:2]
+        where = spot.previous is not None and "where" in spot.previous.lower[:2]
         is_place = after in ("in", "at", "on", "near", "not") and verb not in _POSITIVES
-        return (
-            2 if where and is_place and not {"said", "says", "there", "there's"} & words else None
-        )
-    if spot.answers and ({"there", "there's"} & words or (spot.answers == "other" and not agrees)):
+        is_told = is_existential or bool({"said", "says"} & words)
+        return 2 if where and is_place and not is_told else None
+    if spot.answers and (is_existential or (spot.answers == "other" and not agrees)):
         return None
     if agrees:
         return 1
     if not spot.is_left_behind:
         return None
     return 3 if is_reply and verb in ("was", "were") else 1  # "he wasn't in the attic" is evasive
-
-
-def _is_followed_by_statement(spot: TurnSentence) -> bool:
-    """Return whether the next turn begins with a statement, which may take up anything."""
-    return spot.next is not None and not spot.next.is_question
-
-
-def _is_bare_reply(sentence: Sentence) -> bool:
-    """Return whether a sentence is nothing but a yes or no."""
-    return len(sentence.words) == 1 and sentence.at(0) in _YES + _NO and sentence.opens
 
 
 def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:

@@ -176,6 +176,12 @@ class Sentence:
         return [word.lower for word in self.words]
 
     @property
+    def mention_places(self) -> list[tuple[int, EntityMention]]:
+        """The places where mentions begin in the sentence, with the mentions."""
+        places = {word.start: place for place, word in enumerate(self.words)}
+        return [(places[each.start], each) for each in self.mentions if each.start in places]
+
+    @property
     def is_negative(self) -> bool:
         """Whether it denies something, apart from a "no" that it begins with."""
         first = self.at(0) in word_list("no")

@@ -51,7 +51,7 @@ class TurnSentence:
         after = self.later[-1] if self.later else self.next
         if after is None:
             return True
-        return after.is_question and "there" not in after.lower and _names_something(after)
+        return after.is_question and "there" not in after.lower and bool(after.mention_places)
 
     @property
     def is_taken_up(self) -> bool:
@@ -154,7 +154,7 @@ def _takes_up(sentence: Sentence) -> bool:
         return not (sentence.is_question and first == "there")
     if first in word_list("follow_ups") and not (first == "how" and sentence.mentions):
         return True
-    is_vague = question_form(sentence) == "wh" and not _names_something(sentence)
+    is_vague = question_form(sentence) == "wh" and not sentence.mention_places
     return is_vague or _adds(sentence)
 
 
@@ -165,8 +165,3 @@ def _adds(sentence: Sentence) -> bool:
 
 def _has(sentence: Sentence, name: str) -> bool:
     return not {*word_list(name)}.isdisjoint(sentence.lower)
-
-
-def _names_something(sentence: Sentence) -> bool:
-    """Return whether a sentence mentions an entity."""
-    return any(sentence.mention_at(place) for place in range(len(sentence.words)))
