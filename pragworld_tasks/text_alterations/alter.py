@@ -81,7 +81,7 @@ def alter(
     altered = algorithm(parsed, random.Random(f"{seed} {name} {parsed.text}"))
     if altered is None:
         reason += "; choose another alteration"
-        for likeliest, pair, _ in refusals(parsed, name)[:1]:
+        for likeliest, pair, _ in exchange_refusals(parsed, name)[:1]:
             reason = f"of {pair}, {likeliest}" if likeliest in REMEDIES else reason
         raise InputError(f"{name} is not possible: {reason}")
     return altered
@@ -97,10 +97,3 @@ def alteration_name(alteration: str) -> str:
     if alteration.lower() not in names:
         raise InputError(f"no alteration {alteration!r}; choose one of {', '.join(ALTERATIONS)}")
     return names[alteration.lower()]
-
-
-def refusals(conversation: Conversation, name: str) -> list[tuple[str, str, int]]:
-    """Return why a swap or substitution leaves entities alone (see `exchange_refusals`)."""
-    if name not in ("Variable Swap", "Variable Substitution"):
-        return []
-    return exchange_refusals(conversation, swap=name == "Variable Swap")

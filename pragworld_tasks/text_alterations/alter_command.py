@@ -71,18 +71,17 @@ def _alter(options: argparse.Namespace) -> None:
 
 def _shown(text: str, entities: "Entities", name: str, seed: int, explain: bool) -> str:
     """Return an altered conversation below its replacements, or why there is none."""
-    from pragworld_tasks.text_alterations.alter import alter, refusals
+    from pragworld_tasks.text_alterations.alter import alter
     from pragworld_tasks.text_alterations.entities import Conversation
+    from pragworld_tasks.text_alterations.swap import exchange_refusals
 
     try:
         altered = alter(text, entities, name, seed)
     except InputError as error:
-        told = refusals(Conversation(text, entities), name)[:3] if explain else []
-        lines = [
-            f"  {format_count(count, 'pair')}, such as {pair}: {reason}"
-            for reason, pair, count in told
-        ]
-        return "\n".join([str(error), *lines])
+        lines = [str(error)]
+        for reason, pair, count in exchange_refusals(Conversation(text, entities), name)[:3]:
+            lines.append(f"  {format_count(count, 'pair')}, such as {pair}: {reason}")
+        return "\n".join(lines if explain else lines[:1])
     effects = {None: "", True: " (answers can change)", False: " (answers cannot change)"}
     lines = [f"{name}{effects[altered.answers_can_change]}"]
     for replacement in altered.replacements:

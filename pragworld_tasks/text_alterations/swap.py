@@ -12,6 +12,8 @@ from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation
 from pragworld_tasks.text_alterations.exchanges import REMEDIES, outsiders, refusal
 from pragworld_tasks.text_alterations.tokens import AlteredConversation, EntityKind
 
+_SWAP, _SUBSTITUTION = "Variable Swap", "Variable Substitution"
+
 
 def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Swap two entities of one kind throughout, as Algorithm 1 does.
@@ -43,14 +45,17 @@ def variable_substitution(
     return altered or _replace_by_outsider(conversation, rng)
 
 
-def exchange_refusals(conversation: Conversation, *, swap: bool) -> list[tuple[str, str, int]]:
-    """Return why entities are not exchanged, the likeliest reasons first.
+def exchange_refusals(conversation: Conversation, alteration: str) -> list[tuple[str, str, int]]:
+    """Return why a swap or substitution leaves entities alone, the likeliest reasons first.
 
     The reasons that the lists of entities can remedy come first, and then those of most pairs.
 
     Returns:
         Each reason with a pair to which it applies, and the number of such pairs.
     """
+    if alteration not in (_SWAP, _SUBSTITUTION):
+        return []
+    swap = alteration == _SWAP
     refused: dict[str, list[str]] = {}
     for kind in ENTITY_KINDS:
         pairs = _pairs(conversation, kind, swap=swap)
@@ -81,8 +86,7 @@ def _exchange(
     kind = rng.choice(kinds)
     old, new = rng.choice(pairs[kind])
     others = {old: new, new: old} if swap else {old: new}
-    alteration = "Variable Swap" if swap else "Variable Substitution"
-    return _replace_all(conversation, alteration, kind, others)
+    return _replace_all(conversation, _SWAP if swap else _SUBSTITUTION, kind, others)
 
 
 def _replace_by_outsider(
@@ -101,7 +105,7 @@ def _replace_by_outsider(
         return None
     kind, old, words = rng.choice(options)
     others = {old: rng.choice(words)}
-    return _replace_all(conversation, "Variable Substitution", kind, others)
+    return _replace_all(conversation, _SUBSTITUTION, kind, others)
 
 
 def _replace_all(

@@ -72,10 +72,8 @@ class EntityMention:
     """A place where a conversation names an entity.
 
     Attributes:
-        utterance: The number of the line, from 0.
-        start: Where the mention begins in the line, in characters.
-        text: The words that stand there, without a possessive ending.
-        ending: The possessive ending: "'s", "'" or "".
+        utterance, start: The number of the line, from 0, and where the mention begins in it.
+        text, ending: The words that stand there, and a possessive ending: "'s", "'" or "".
         kind, entity: The entity's kind, and the entity as listed.
         is_plural: Whether the mention is the plural of an object. The words beside it tell if
             singular and plural are one.
@@ -112,34 +110,26 @@ class EntityMention:
         new = new_form.upper() if in_capitals else new_form
         if self.text[0].isupper() and (self.text != old_form or self.opens):
             new = new[0].upper() + new[1:]
+        ending = self.ending
         if self.is_plural and new[-1].lower() == "s":
-            new += self.ending[:1]  # the apples' colour, for the geese's
-        elif len(self.ending) == 1 and new[-1].lower() != "s":
-            new += self.ending + ("S" if in_capitals else "s")
-        else:
-            new += self.ending
-        old = self.text + self.ending
+            ending = ending[:1]  # the apples' colour, for the geese's
+        elif len(ending) == 1 and new[-1].lower() != "s":
+            ending += "S" if in_capitals else "s"
         old_article, new_article = self.indefinite.rstrip(), article(new_form)
-        if old_article.lower() != article(old_form) or old_article.lower() == new_article:
-            return TextReplacement(self.utterance, self.start, old, new)
-        shout = in_capitals and old_article.isupper()
-        new_article = new_article.upper() if shout else like_case(old_article, new_article)
-        blank = self.indefinite[len(old_article) :]
-        start = self.start - len(self.indefinite)
+        before = ""
+        if old_article.lower() == article(old_form) != new_article:
+            before = self.indefinite
+            new_article = like_case(self.text if in_capitals else old_article, new_article)
+            new = new_article + before[len(old_article) :] + new
+        start = self.start - len(before)
         return TextReplacement(
-            self.utterance, start, self.indefinite + old, new_article + blank + new
+            self.utterance, start, before + self.text + self.ending, new + ending
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of an utterance.
-
-    Attributes:
-        text: The word as it stands there.
-        start, end: Where it begins and ends in the line, in characters.
-        lower: The word in lower case and with straight apostrophes.
-    """
+    """A word, where it begins and ends in its line, and in lower case with straight apostrophes."""
 
     text: str
     start: int
