@@ -51,7 +51,7 @@ def add_alter(commands: Commands) -> None:
     command.add_argument(
         "--explain",
         action="store_true",
-        help="tell why each change was allowed, and the three likeliest reasons why none was",
+        help="tell the three likeliest reasons why no entities are exchanged",
     )
 
 
@@ -87,6 +87,4 @@ def _shown(text: str, entities: "Entities", name: str, seed: int, explain: bool)
     for replacement in altered.replacements:
         old, new = replacement.old, replacement.new
         lines.append(f'  line {replacement.utterance + 1}: "{old}" -> "{new}"')
-    if explain:
-        lines.append(f"  allowed, as {altered.reason}")
     return "\n".join([*lines, "", altered.text])

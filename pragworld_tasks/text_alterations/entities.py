@@ -155,7 +155,6 @@ class Conversation:
         self,
         alteration: str,
         replacements: Sequence[TextReplacement],
-        reason: str,
         answers_can_change: bool | None = None,
     ) -> AlteredConversation:
         """Make the replacements of an alteration, all at once. They must not overlap."""
@@ -165,7 +164,7 @@ class Conversation:
             line, end = lines[change.utterance], change.start + len(change.old)
             lines[change.utterance] = line[: change.start] + change.new + line[end:]
         text = "\n".join(lines)
-        return AlteredConversation(text, alteration, tuple(changes), reason, answers_can_change)
+        return AlteredConversation(text, alteration, tuple(changes), answers_can_change)
 
 
 def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]:

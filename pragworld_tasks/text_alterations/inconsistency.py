@@ -98,8 +98,7 @@ def _with_clause(
     if mention.text.isupper() and mention.text != mention.entity:
         new = new.upper()
     replacement = TextReplacement(mention.utterance, mention.start, mention.text, new)
-    reason = "a clause can follow this mention of a thing"
-    return conversation.replace(_NAME, [replacement], reason, True if changes else None)
+    return conversation.replace(_NAME, [replacement], True if changes else None)
 
 
 def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str | None:
@@ -165,8 +164,7 @@ def _with_sentence(
     mark = end.line[last.end :].rstrip()
     new = f"{mark} {remark}." if mark else f", and {remark[0].lower()}{remark[1:]}"
     replacement = TextReplacement(end.utterance, last.start, last.text + mark, last.text + new)
-    reason = "a sentence can follow the statement, which ends the turn"
-    return conversation.replace(_NAME, [replacement], reason, True if changes else None)
+    return conversation.replace(_NAME, [replacement], True if changes else None)
 
 
 def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:

@@ -46,8 +46,7 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
             replace(replacement, new=replacement.new.replace("'", "\u2019"))
             for replacement in replacements
         ]
-    reason = "it is a reply or a statement of one clause, and nothing after it takes it up"
-    return conversation.replace("Negation", replacements, reason)
+    return conversation.replace("Negation", replacements)
 
 
 def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:

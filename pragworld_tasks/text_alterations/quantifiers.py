@@ -46,10 +46,7 @@ def quantifier_change(conversation: Conversation, rng: random.Random) -> Altered
     Returns:
         The altered conversation, or None if it has no quantifier that can be changed.
     """
-    reason = "it says how many of particular things, and no other word near it divides them"
-    return _change_one(
-        conversation, rng, "Quantifier Change", reason, (_quantifier, _other_quantifier)
-    )
+    return _change_one(conversation, rng, "Quantifier Change", (_quantifier, _other_quantifier))
 
 
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -63,15 +60,13 @@ def connective_change(conversation: Conversation, rng: random.Random) -> Altered
         The altered conversation, or None if it has no connective that can be changed.
     """
     rules = (_others_connective, _connective, _verb_connective)
-    reason = "it joins what can be a choice as well as a list"
-    return _change_one(conversation, rng, "Logical Connective Change", reason, rules)
+    return _change_one(conversation, rng, "Logical Connective Change", rules)
 
 
 def _change_one(
     conversation: Conversation,
     rng: random.Random,
     alteration: str,
-    reason: str,
     rules: Sequence[_Rule],
 ) -> AlteredConversation | None:
     """Alter one place in a random sentence, as the algorithms do, by the first rule that fits."""
@@ -83,7 +78,7 @@ def _change_one(
                 sentences.append(options)
         if sentences:
             change = rng.choice(rng.choice(sentences))
-            return conversation.replace(alteration, change, reason)
+            return conversation.replace(alteration, change)
     return None
 
 

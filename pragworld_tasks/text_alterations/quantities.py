@@ -111,8 +111,7 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
     if not any(options):
         return None
     replacements = rng.choice(rng.choice(rng.choice([ways for ways in options if ways])))
-    reason = "it counts something, all that agrees with it is known, and nothing depends on it"
-    return conversation.replace("Quantity Change", replacements, reason)
+    return conversation.replace("Quantity Change", replacements)
 
 
 # Numbers ------------------------------------------------------------------------------------------

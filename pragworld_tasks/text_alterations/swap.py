@@ -123,9 +123,7 @@ def _replace_all(
     focus = {*conversation.entities.focus(kind)}
     # Without a focus, it is unknown what the questions are about.
     can_change = not focus.isdisjoint(others) if focus else None
-    old, new = next(iter(others.items()))
-    reason = f"{old} and {new} are of one sort, and whatever stands beside them still fits"
-    return conversation.replace(alteration, replacements, reason, can_change)
+    return conversation.replace(alteration, replacements, can_change)
 
 
 def _pairs(conversation: Conversation, kind: EntityKind, *, swap: bool) -> list[tuple[str, str]]:

@@ -46,7 +46,6 @@ class AlteredConversation:
         text: The altered conversation.
         alteration: The name of the alteration, one of `pragworld_tasks.data.documents.ALTERATIONS`.
         replacements: All that was changed, in the order of the text.
-        reason: Why the change was allowed, in a few words.
         answers_can_change: Whether the answers to questions about the entities in focus can change,
             or None if that is not known. The paper's Algorithms 1 and 2 tell, and so do clauses of
             inconsistent data that move, change or destroy something.
@@ -55,7 +54,6 @@ class AlteredConversation:
     text: str
     alteration: str
     replacements: tuple[TextReplacement, ...]
-    reason: str
     answers_can_change: bool | None = None
 
 
