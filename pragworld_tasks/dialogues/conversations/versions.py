@@ -60,6 +60,8 @@ class AskedQuestion(NamedTuple):
         return "yes" if all(choice[name] == self.expected[name] for name in self.expected) else "no"
 
 
+# Alterations of the first value, which is nothing, or the connective that fits best.
+_FIRST = ("Injecting Inconsistent Data", "Logical Connective Change")
 # An alteration, the altered version, and the answer to the question of its group.
 AlteredVersion = tuple[str, Version, Answer]
 
@@ -108,8 +110,8 @@ def drawn(template: Template, rng: StableRandom) -> dict[str, int]:
     """Return random values for all slots. No two slots with the same values say the same."""
     choice: dict[str, int] = {}
     for name, slot in template.slots.items():
-        is_odd = slot.alteration == "Injecting Inconsistent Data"
-        choice[name] = 0 if is_odd else rng.choice(template.free_values(name, choice))
+        is_first = slot.alteration in _FIRST
+        choice[name] = 0 if is_first else rng.choice(template.free_values(name, choice))
     return choice
 
 
