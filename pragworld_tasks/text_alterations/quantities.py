@@ -88,29 +88,29 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
 
     One becomes two. A number n > 1 grows by 1 to n or shrinks by 1 to n - 1; round numbers from 20
     on stay round. Words stay words and digits stay digits. "A" before a measure ("about a mile") is
-    one, and "twice a day" is two times. Both numbers of "two or three" change by as much, and so do
-    equal numbers of the same things. Times, dates, ages and names with a number are left alone, and
-    so is every number that another one or a later turn may depend on ("Ten kids came: six girls and
-    four boys", "In two hours. / That's right.").
+    one. Both numbers of "two or three" change by as much, and so do equal numbers of the same
+    things. Times, dates, ages and names with a number are left alone, and so is every number that
+    another one or a later turn may depend on ("Ten kids came: six girls and four boys", "In two
+    hours. / That's right.").
 
     Returns:
         The altered conversation, or None if it has no number that can be changed.
     """
     numbers = [number for each in conversation.sentences for number in _numbers(conversation, each)]
-    options: list[list[list[list[TextReplacement]]]] = [
-        [[change]] for change in _times(conversation)
-    ]
+    options = []
     for number in numbers:
         same = [other for other in numbers if other.noun == number.noun != ""] or [number]
-        if _is_free(conversation, same, numbers):
-            changes = [
-                [change for new in values if (change := _changed(conversation, same, new))]
-                for values in _new_values(number.values[0])
-            ]
-            options.append([ways for ways in changes if ways])
-    if not any(options):
+        if not _is_free(conversation, same, numbers):
+            continue
+        ways = [
+            [change for new in values if (change := _changed(conversation, same, new))]
+            for values in _new_values(number.values[0])
+        ]
+        if any(ways):
+            options.append([changes for changes in ways if changes])
+    if not options:
         return None
-    replacements = rng.choice(rng.choice(rng.choice([ways for ways in options if ways])))
+    replacements = rng.choice(rng.choice(rng.choice(options)))
     return conversation.replace("Quantity Change", replacements)
 
 
@@ -183,23 +183,6 @@ def _noun(conversation: Conversation, sentence: Sentence, first: int, last: int)
 def _has_sign(sentence: Sentence, first: int) -> bool:
     """Return whether a "$" or the like stands before a number."""
     return sentence.line[: sentence.words[first].start].rstrip().endswith(("$", "£", "€"))
-
-
-def _times(conversation: Conversation) -> list[list[TextReplacement]]:
-    """Return the change of "once a day" to "twice a day", and of that to "three times a day"."""
-    times: dict[str, str] = ENGLISH["times"]
-    places = [
-        (sentence, place)
-        for sentence in conversation.sentences
-        for place in range(len(sentence.words))
-        if sentence.at(place) in times
-    ]
-    if len(places) != 1:
-        return []
-    sentence, place = places[0]
-    if sentence.after(place) not in ("a", "per", "every") or any(map(is_number, sentence.lower)):
-        return []
-    return [[sentence.replace_word(place, times[sentence.at(place)])]]
 
 
 # What depends on a number -------------------------------------------------------------------------
