@@ -185,24 +185,21 @@ def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int
     words = sentence.lower
     if {"thank", "thanks", "happy"} & {*words} or "more" in sentence.all_after(place)[:2]:
         return None
-    if sentence.before(place) in word_list("no_quantifier_after"):
+    if sentence.before(place) in (*word_list("no_quantifier_after"), *word_list("determiners")):
         return None
     is_negative = any(word.endswith("n't") for word in words)
-    asks = sentence.is_question and not is_negative
-    for old, new, where in ENGLISH["other_quantifiers"]:
+    for old, new, required in ENGLISH["other_quantifiers"]:
         last = place + old.count(" ")
-        if words[place : last + 1] != old.split() or ("question" in where and not asks):
-            continue
-        if "plural" in where and not noun_at(sentence, last + 1, plural=True):
-            continue
-        if "end" in where and sentence.after(last):
-            continue
-        if "noun" in where and sentence.after(last) in ("", "of", *word_list("after_nouns")):
-            continue
-        if "negative" in where and not is_negative:
-            continue
-        text = sentence.words[place].text
-        return [sentence.replace(place, last, like_case(text, new))]
+        after = sentence.after(last)
+        holds = {
+            "plural": noun_at(sentence, last + 1, plural=True) is not None,
+            "noun": after not in ("", "of", *word_list("after_nouns")),
+            "end": not after,
+            "negative": is_negative,
+            "question": sentence.is_question and not is_negative,
+        }
+        if words[place : last + 1] == old.split() and all(map(holds.get, required.split())):
+            return [sentence.replace(place, last, like_case(sentence.words[place].text, new))]
     return None
 
 
