@@ -266,8 +266,6 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
         return start if is_subject else None
     if after == "me":
         return start if sentence.before(place - 1) in _ARTICLES else None
-    if after in word_list("prepositions"):
-        return start if after in sentence.all_before(place)[-4:] else None
     if {before, after} <= {*_COLOURS}:
         return start if not sentence.after(start) else None
     if after in _ARTICLES:
