@@ -70,23 +70,14 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
 
     A line without a speaker's label continues the turn of the line before if there are labels.
     """
-    lines = text.split("\n")
-    labelled = [bool(label_end(line)) and line[: label_end(line)].strip() != "" for line in lines]
-    turn_of_line: list[int] = []
-    for is_labelled in labelled:
-        begins = is_labelled or not any(labelled) or not turn_of_line
-        turn_of_line.append((turn_of_line[-1] if turn_of_line else -1) + begins)
-    turns: list[list[Sentence]] = [[] for _ in range(turn_of_line[-1] + 1)]
-    for sentence in sentences:
-        turns[turn_of_line[sentence.utterance]].append(sentence)
-    turns = [turn for turn in turns if turn]
+    labels = [line[: label_end(line)].strip() for line in text.split("\n")]
+    turn_of_line = [*itertools.accumulate(bool(label) or not any(labels) for label in labels)]
+    groups = itertools.groupby(sentences, key=lambda each: turn_of_line[each.utterance])
+    turns = [[*group] for _, group in groups]
     for number, turn in enumerate(turns):
         next_turns = [*(later[0] for later in turns[number + 1 : number + 3]), None, None]
         for place, sentence in enumerate(turn):
-            before = turn[place - 1] if place else None
-            after = turn[place + 1] if place + 1 < len(turn) else None
-            continues = before is not None and _goes_on(before, sentence)
-            goes_on = after is not None and _goes_on(sentence, after)
+            around = itertools.pairwise(turn[max(place - 1, 0) : place + 2])
             yield TurnSentence(
                 sentence,
                 tuple(turn[:place]),
@@ -94,7 +85,7 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
                 turns[number - 1][-1] if number else None,
                 next_turns[0],
                 next_turns[1],
-                not continues and not goes_on,
+                not any(_goes_on(first, second) for first, second in around),
             )
 
 
