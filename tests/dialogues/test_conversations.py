@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
+from likeness import MARKS
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.conversations.templates import Template, names_in, templates
@@ -78,6 +79,7 @@ def test_a_template_can_be_filled_and_its_questions_have_both_answers(template: 
         assert answers == {"yes", "no"}, question.text
         for item in asked[:5]:
             assert re.fullmatch(r"[A-Z].*[^ {}]\?", item.text), item.text
+            assert not re.search(MARKS["cleft"], item.text.lower()), item.text
     for choice in versions:
         said = "\n".join(Version(template, choice).lines)
         assert not re.search(r"[{}]|  | [,.?!]", said.replace("...", "")), said
