@@ -42,7 +42,7 @@ MARKS = {
     "exactly": r"\bexactly\b",
     "all under know or sure": r"\b(know|sure)\b.*\ball\b",
     "cleft": r"^(is|was|are|were|will|would) it\b.*\b(that|which|whom?|what|where|when)\b"
-    r"|^(is|was|are|were)\b.*( what| the (\w+ )?(that|who|when|in which))\b",
+    r"|^(is|was|are|were)\b.+( what| the (\w+ )?(that|who|when|in which))\b",
     "according to": r"\baccording to\b",
 }
 
