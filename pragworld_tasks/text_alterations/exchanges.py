@@ -73,8 +73,7 @@ class _Site:
     @property
     def others(self) -> list[str]:
         """The other words of the sentence in lower case."""
-        words = [word.lower for word in self.sentence.words]
-        return words[: self.first] + words[self.last + 1 :]
+        return self.sentence.lower[: self.first] + self.sentence.lower[self.last + 1 :]
 
     @property
     def is_address(self) -> bool:
@@ -113,11 +112,9 @@ def _sites(conversation: Conversation, kind: EntityKind, entity: str) -> list[_S
 def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[_Site]]:
     sites: dict[tuple[EntityKind, str], list[_Site]] = {}
     for sentence in conversation.sentences:
-        for place in range(len(sentence.words)) if sentence.mentions else ():
-            mention = sentence.mention_at(place)
-            if mention and (place == 0 or sentence.mention_at(place - 1) is not mention):
-                site = _Site(sentence, mention, place, sentence.mention_end(place))
-                sites.setdefault((mention.kind, mention.entity), []).append(site)
+        for place, mention in sentence.mention_places:
+            site = _Site(sentence, mention, place, sentence.mention_end(place))
+            sites.setdefault((mention.kind, mention.entity), []).append(site)
     return sites
 
 
@@ -164,13 +161,11 @@ def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[st
         is_fixed = is_fixed or _is_mass(old, sites) or len({*number_forms(old)}) == 1
         is_fixed = is_fixed or (kind == "objects" and ("bare", False) in map(_frame, sites))
     text = conversation.text.lower()
-    unspaced = re.sub(r"[\s_-]", "", text)  # a "stomach ache" is a "stomachache"
+    texts = text + re.sub(r"[\s_-]", "", text)  # a "stomach ache" is a "stomachache"
     return [
         word
-        for word in words
-        if not is_fixed
-        and (singular := number_forms(word.split()[-1])[0].lower()) not in text
-        and singular not in unspaced
+        for word in ([] if is_fixed else words)
+        if all(form.lower() not in texts for form in number_forms(word.split()[-1]))
     ]
 
 
@@ -297,12 +292,12 @@ def _is_told_alike(early: _Site, late: _Site) -> bool:
         return True
     if early.sentence.is_question or late.sentence.is_question:
         return False
-    verbs = [site.sentence.after(site.last) for site in (early, late)]
-    objects = [site.sentence.after(site.last + 1) for site in (early, late)]
-    is_verb = verbs[0] not in ("", *word_list("after_nouns"))
-    is_near = late.mention.utterance - early.mention.utterance <= NEARBY
-    is_alike = len({PLURAL_VERBS.get(verb, verb) for verb in verbs}) == 1
-    return is_verb and is_alike and (is_near or objects[0] == objects[1])
+    verb, other = (site.sentence.after(site.last) for site in (early, late))
+    if verb in ("", *word_list("after_nouns")):
+        return False
+    following, rest = (site.sentence.after(site.last + 1) for site in (early, late))
+    is_near = late.mention.utterance - early.mention.utterance <= NEARBY or following == rest
+    return is_near and PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
 
 
 def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool:
@@ -321,7 +316,7 @@ def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool
 def _tells_place(conversation: Conversation, site: _Site) -> bool:
     """Return whether a sentence, or a question with its reply, says or asks where the entity is."""
     sentence = site.sentence
-    words = [word.lower for word in sentence.words[site.last + 1 :]]
+    words = sentence.lower[site.last + 1 :]
     if sentence.is_question and "where" not in site.others:
         reply: list[str] = []
         for other in conversation.sentences:
@@ -329,7 +324,7 @@ def _tells_place(conversation: Conversation, site: _Site) -> bool:
                 rivals = [each for each in other.mentions if each.kind == site.mention.kind]
                 if any(not rival.indefinite for rival in rivals):
                     break
-                reply += [word.lower for word in other.words]
+                reply += other.lower
         words = [*words, *reply] if reply else []
     return not {*words, *site.others[:2]}.isdisjoint(
         ("here", "there", "where", *word_list("place_prepositions"))
@@ -363,7 +358,7 @@ def _genders_told(conversation: Conversation, agent: str) -> set[str]:
         others = [word.text for word in sentence.words if word.text != agent]
         if not is_about or any(is_first_name(word) or roles(word) for word in others):
             continue
-        words = [word.lower.split("'")[0] for word in following.words]
+        words = [word.split("'")[0] for word in following.lower]
         opening = next((word for word in words if word not in _BEFORE_PRONOUNS), "")
         told |= {"female"} if opening == "she" else {"male"} if opening == "he" else set()
     return told
@@ -373,7 +368,7 @@ _BEFORE_PRONOUNS = {*word_list("before_questions"), "because", "maybe"}
 
 
 def _shows_gender(conversation: Conversation) -> bool:
-    words = {word.lower for sentence in conversation.sentences for word in sentence.words}
+    words = {word for sentence in conversation.sentences for word in sentence.lower}
     return bool({*word_list("gendered")} & (words | {word.split("'")[0] for word in words}))
 
 
