@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_text
+from pragworld_tasks.files import read_json, read_text
 from pragworld_tasks.text import format_count
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def add_alter(commands: Commands) -> None:
 def _alter(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.documents import ALTERATIONS
     from pragworld_tasks.text_alterations.alter import alteration_name
-    from pragworld_tasks.text_alterations.entities import read_entities
+    from pragworld_tasks.text_alterations.entities import Entities
 
     text = read_text(options.conversation).strip("\r\n")
     if not text.strip():
         raise InputError(f"{options.conversation}: empty; write one utterance per line")
-    entities = read_entities(options.entities)
+    entities = Entities.from_lists(read_json(options.entities), options.entities)
     names = [alteration_name(alteration) for alteration in options.alteration or ALTERATIONS]
     shown = [_shown(text, entities, name, options.seed, options.explain) for name in names]
     print("\n\n".join(shown))

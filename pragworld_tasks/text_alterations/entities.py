@@ -6,15 +6,13 @@ entities, those in focus, and the remaining ones, which are all without those in
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any, Self, get_args
 
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.files import read_json
 from pragworld_tasks.text_alterations.inflection import number_forms
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
@@ -92,8 +90,8 @@ class Entities:
                 raise ValueError(f"{entity!r} in 'focus_{kind}' is not in {kind!r}; add it")
 
     @classmethod
-    def from_lists(cls, lists: Mapping[str, Any]) -> Self:
-        """Return the entities in lists by name, of which the first three are required.
+    def from_lists(cls, lists: Any, name: object = "the entities") -> Self:
+        """Return the entities in an object of lists with a name, of which three are required.
 
         Raises:
             InputError: A list is missing, unknown, or not a list of strings, or an entity does not
@@ -102,7 +100,7 @@ class Entities:
         try:
             return TypeAdapter(cls).validate_python(lists)
         except ValidationError as error:
-            raise InputError(f"the entities: {first_problem(error)}") from error
+            raise InputError(f"{name}: {first_problem(error)}") from error
 
     def all(self, kind: EntityKind) -> tuple[str, ...]:
         """Return the list of all entities of a kind."""
@@ -116,18 +114,6 @@ class Entities:
     def remaining(self, kind: EntityKind) -> tuple[str, ...]:
         """Return all entities of a kind except those in focus."""
         return tuple(entity for entity in self.all(kind) if entity not in self.focus(kind))
-
-
-def read_entities(path: Path) -> Entities:
-    """Read entities from a JSON file that holds an object of lists (see `Entities.from_lists`).
-
-    Raises:
-        InputError: The file cannot be read, or does not hold such lists.
-    """
-    try:
-        return Entities.from_lists(read_json(path))
-    except InputError as error:
-        raise InputError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
 
 
 class Conversation:

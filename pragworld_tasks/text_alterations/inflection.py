@@ -138,21 +138,18 @@ def read_number(text: str) -> int | None:
     if re.fullmatch(r"\d{1,6}|\d{1,3},\d{3}", text):
         return int(text.replace(",", ""))
     words = re.split(r"(?<=\w)\s+and\s+(?=\w)|[\s-]+", text.lower())
+    if not NUMBER_WORDS.issuperset(words):
+        return None
     total = group = 0
     for word in words:
-        if word == "hundred":
-            group *= 100
-        elif word == "thousand":
+        if word == "thousand":
             total, group = group * 1000, 0
-        elif word in NUMBER_VALUES:
-            group += NUMBER_VALUES[word]
         else:
-            return None
+            group = group * 100 if word == "hundred" else group + NUMBER_VALUES[word]
     value = total + group
     # The sum is right only if the words are those of that number.
-    if value >= 1_000_000 or re.split(r" and |[\s-]", number_words(value)) != words:
-        return None
-    return value
+    is_right = value < 1_000_000 and re.split(r" and |[\s-]", number_words(value)) == words
+    return value if is_right else None
 
 
 def read_ordinal(word: str) -> int | None:

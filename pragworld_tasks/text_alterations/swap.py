@@ -16,13 +16,10 @@ _SWAP, _SUBSTITUTION = "Variable Swap", "Variable Substitution"
 
 
 def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Swap two entities of one kind throughout, as Algorithm 1 does.
+    """Swap two entities of one kind throughout, as Algorithm 1 does; None if no two fit.
 
     The kind and the two entities are random: two of the remaining entities if there are that many,
     the remaining one and one in focus if there is one, and two in focus if there is none.
-
-    Returns:
-        The altered conversation, or None if no kind has two entities that fit.
     """
     return _exchange(conversation, rng, swap=True)
 
@@ -30,16 +27,13 @@ def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConv
 def variable_substitution(
     conversation: Conversation, rng: random.Random
 ) -> AlteredConversation | None:
-    """Replace an entity throughout by another of its kind, as Algorithm 2 does.
+    """Replace an entity throughout by another of its kind, as Algorithm 2 does; None if none fits.
 
     The two are chosen as for a swap. If there is one remaining entity, it replaces one in focus.
     Two that a sentence mentions together are not chosen, because it would mention one of them
     twice, and neither are two of which different things are said, such as where they are. If no
     two fit, a name or a noun of the same class that the conversation does not mention replaces an
     entity, as the benchmark's authors did.
-
-    Returns:
-        The altered conversation, or None if no word is known to fit.
     """
     altered = _exchange(conversation, rng, swap=False)
     return altered or _replace_by_outsider(conversation, rng)
@@ -48,10 +42,8 @@ def variable_substitution(
 def exchange_refusals(conversation: Conversation, alteration: str) -> list[tuple[str, str, int]]:
     """Return why a swap or substitution leaves entities alone, the likeliest reasons first.
 
-    The reasons that the lists of entities can remedy come first, and then those of most pairs.
-
-    Returns:
-        Each reason with a pair to which it applies, and the number of such pairs.
+    Each has a pair to which it applies, and the number of such pairs. The reasons that the lists of
+    entities can remedy come first, and then those of most pairs.
     """
     if alteration not in (_SWAP, _SUBSTITUTION):
         return []
@@ -72,19 +64,15 @@ def _exchange(
     conversation: Conversation, rng: random.Random, *, swap: bool
 ) -> AlteredConversation | None:
     """Replace a random entity by another of its kind throughout, and for a swap the reverse."""
-    pairs = {
-        kind: [
-            (old, new)
-            for old, new in _pairs(conversation, kind, swap=swap)
-            if refusal(conversation, kind, old, new, swap=swap) is None
-        ]
-        for kind in ENTITY_KINDS
-    }
-    kinds = [kind for kind in ENTITY_KINDS if pairs[kind]]
-    if not kinds:
+    options: list[tuple[EntityKind, list[tuple[str, str]]]] = []
+    for kind in ENTITY_KINDS:
+        pairs = _pairs(conversation, kind, swap=swap)
+        if pairs := [pair for pair in pairs if not refusal(conversation, kind, *pair, swap=swap)]:
+            options.append((kind, pairs))
+    if not options:
         return None
-    kind = rng.choice(kinds)
-    old, new = rng.choice(pairs[kind])
+    kind, pairs = rng.choice(options)
+    old, new = rng.choice(pairs)
     others = {old: new, new: old} if swap else {old: new}
     return _replace_all(conversation, _SWAP if swap else _SUBSTITUTION, kind, others)
 
