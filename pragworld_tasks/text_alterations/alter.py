@@ -28,17 +28,11 @@ _Algorithm = Callable[[Conversation, random.Random], AlteredConversation | None]
 # Each alteration's algorithm, and the reason if it finds nothing to alter.
 _ALGORITHMS: dict[str, tuple[_Algorithm, str]] = {
     "Negation": (negation, "no reply or statement can be negated without a contradiction"),
-    "Variable Substitution": (
-        variable_substitution,
-        "no entity, and no other word, is known to fit in another's place",
-    ),
+    "Variable Substitution": (variable_substitution, "no word is known to fit for another"),
     "Quantity Change": (quantity_change, "there is no number that can be changed"),
     "Variable Swap": (variable_swap, "no two entities are known to fit in each other's place"),
     "Quantifier Change": (quantifier_change, "there is no quantifier that can be changed"),
-    "Logical Connective Change": (
-        connective_change,
-        "there is no 'and' or 'or' that can be changed",
-    ),
+    "Logical Connective Change": (connective_change, "no 'and' or 'or' can be changed"),
     "Injecting Inconsistent Data": (inconsistent_data, "there is no statement to add to"),
 }
 

@@ -109,15 +109,12 @@ def noun_classes(kind: EntityKind, entity: str) -> frozenset[str]:
         frozenset({'produce'})
     """
     section = "things" if kind == "objects" else "places"
-    if section == "places" and entity.lower() in _NOUNS["places"]["two_words"]:
-        return frozenset({"cities"})
-    lists = [name for name, nouns in _NOUNS[section].items() if isinstance(nouns, str)]
-    for noun in (number_forms(entity)[0].lower().replace(" ", ""), head_noun(entity)):
-        if classes := {name for name in lists if noun in _listed(section, name)}:
+    for noun in (entity, number_forms(entity)[0], head_noun(entity)):
+        word = noun.lower().replace(" ", "")
+        if classes := {name for name in _NOUNS[section] if word in _listed(section, name)}:
             return frozenset(classes)
-    if section == "places" and head_noun(entity) == "room" and not is_one_word(entity):
-        return frozenset({"rooms"})
-    return frozenset()
+    is_room = section == "places" and head_noun(entity) == "room" and not is_one_word(entity)
+    return frozenset({"rooms"} if is_room else ())
 
 
 def head_noun(entity: str) -> str:
