@@ -48,7 +48,7 @@ BUDGETS = {
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_890,
     "pragworld_tasks/dialogues": 6_020,
-    "pragworld_tasks/text_alterations": 3_070,
+    "pragworld_tasks/text_alterations": 3_030,
     "pragworld_interp": 5_000,
     "pragworld_train": 2_700,
 }
