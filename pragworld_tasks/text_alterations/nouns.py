@@ -70,7 +70,7 @@ def is_first_name(word: str) -> bool:
 def _gender_of_name(name: str) -> str | None:
     """Return the gender of a first name in lower case by our lists, or by Faker's lists.
 
-    Faker has lists of many languages. A name has a gender if six times as many of them agree on it
+    Faker has lists of many languages. A name has a gender if five times as many of them agree on it
     as do not.
     """
     for gender in GENDERS:
@@ -79,7 +79,7 @@ def _gender_of_name(name: str) -> str | None:
     female, male = (_faker_names()[gender][name] for gender in GENDERS)
     if name in _listed("names", "either") or female + male == 0:
         return None
-    return "female" if female > 6 * male else "male" if male > 6 * female else None
+    return "female" if female > 5 * male else "male" if male > 5 * female else None
 
 
 @functools.cache
