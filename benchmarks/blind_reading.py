@@ -4,9 +4,10 @@
     python benchmarks/blind_reading.py score FOLDER ANSWERS.json
 
 `sheet` writes `sheet.txt`, with as many originals of the manual split as generated ones of the two
-kinds that it has (domains "household" and "conversation"), and `key.json`, which the reader must
-not see. Speaker labels, line breaks and underscores are written alike. Of dialogues that the manual
-split has twice, one is on the sheet. `score` compares answers, "real" or "generated", with the key.
+kinds that it has (domains "household" and "conversation"), each with its question, and `key.json`,
+which the reader must not see. Speaker labels, line breaks and underscores are written alike. Of
+dialogues that the manual split has twice, one is on the sheet. `score` compares answers, "real" or
+"generated", with the key.
 """
 
 import argparse
@@ -44,12 +45,17 @@ def utterances(document: Document) -> Iterator[str]:
     yield " ".join(said.split())
 
 
+def _with_question(document: Document) -> list[str]:
+    question = document.question.replace("\u2019", "'").replace("_", " ")
+    return [*utterances(document), f"Question: {' '.join(question.split())}"]
+
+
 def sampled(manual: Sequence[Document], size: int, rng: StableRandom) -> list[list[str]]:
-    """Return originals that are no copies of each other, as utterances."""
+    """Return originals that are no copies of each other, as lines."""
     chosen: list[list[str]] = []
     seen: set[str] = set()
     for document in rng.shuffled([document for document in manual if document.is_original]):
-        lines = list(utterances(document))
+        lines = _with_question(document)
         if len(chosen) < size and len(seen.intersection(lines[1:])) <= _SHARED:
             chosen.append(lines)
             seen.update(lines[1:])
@@ -64,7 +70,7 @@ def write_sheet(folder: Path, seed: int, size: int) -> None:
     rng = StableRandom(f"blind reading {seed}")
     real = sampled(load_split("manual"), size, rng)
     settings = GeneratorSettings(groups=size, seed=seed, domains=("household", "conversation"))
-    made = [list(utterances(d)) for d in documents(generate(settings)) if d.is_original]
+    made = [_with_question(d) for d in documents(generate(settings)) if d.is_original]
     items = rng.shuffled([*(("real", lines) for lines in real), *(("generated", m) for m in made)])
     texts = ("\n".join((f"=== {number}", *lines)) for number, (_, lines) in enumerate(items))
     (folder / "sheet.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from pragworld_tasks.dialogues.settings import (
 )
 
 GROUPS = 500
-LIMIT = 2000  # documents per second
+LIMIT = 1000  # documents per second
 
 
 def documents_per_second(split: GeneratedSplit) -> float:

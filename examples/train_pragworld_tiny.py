@@ -41,27 +41,23 @@ from torch.nn.functional import cross_entropy
 from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.dialogues.compose import Dialogue, compose, topics_of
+from pragworld_tasks.dialogues.compose import compose
+from pragworld_tasks.dialogues.conversations.templates import templates
+from pragworld_tasks.dialogues.conversations.versions import AskedQuestion, Version, drawn
 from pragworld_tasks.dialogues.questions import (
     QUESTION_FORMS,
     Question,
-    QuestionKind,
+    QuestionForm,
     evaluate,
     question_text,
     questions_by_answer,
 )
-from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import (
-    DOMAINS,
-    WOMEN,
-    Names,
-    domain_vocabulary,
-    is_event,
-    number_of,
-)
+from pragworld_tasks.dialogues.topics import COMMON_TOPICS
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Names, domain_vocabulary, number_of
 from pragworld_tasks.dialogues.world import REPLIER, State, interpret, mentioned
+from pragworld_tasks.text import ONES
 
 
 @dataclass(frozen=True)
@@ -193,14 +189,14 @@ class Lesson:
     questions: list[LessonQuestion]
 
 
-# Kinds of questions at the beginning, later, and at the end.
-_KINDS: tuple[tuple[QuestionKind, ...], ...] = (
-    ("only-entity",),
-    ("only-entity", "quantity", "universal", "existential"),
-    tuple(QUESTION_FORMS),
+# Forms of questions at the beginning, later, and at the end.
+_FORMS: tuple[tuple[QuestionForm, ...], ...] = (
+    ("the", "any", "left"),
+    ("the", "any", "left", "all", "some"),
+    QUESTION_FORMS,
 )
-_SIMPLE_TOPICS = ("done", "somewhere", "not done", "presence", "quantity")
-_HAS_SCENE = 0.2  # of the lessons in which people chat: there is nothing to ask about a scene
+_SIMPLE_TOPICS = ("done", "somewhere", "not done", "number", "affirmed")
+_CONVERSATIONS = 0.4  # of the lessons, at the end
 _NARROW = 0.1  # the difficulty up to which only the questions with the answer no change
 
 
@@ -222,40 +218,35 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
         size: Approximate number of questions.
     """
     breadth = _breadth(difficulty)
+    if rng.happens(_CONVERSATIONS * breadth):
+        return _lesson_of_conversation(rng, size)
     easy_share = 0.3 - 0.2 * min(1.0, difficulty / _NARROW)
-    kinds = _KINDS[rng.happens(2 * breadth) + rng.happens(2 * breadth)]
+    forms = _FORMS[rng.happens(2 * breadth) + rng.happens(2 * breadth)]
     domain = rng.choice(DOMAINS) if rng.happens(2 * breadth) else "household"
     vocabulary = _limited(domain_vocabulary(domain, "regular"), breadth)
     if rng.happens(2 * breadth):  # as in the test split: a few given topics, then any
-        topics = rng.sample(tuple(dict.fromkeys(topics_of(domain)[0])), rng.below(3))
+        topics = rng.sample(tuple(COMMON_TOPICS), rng.below(3))
     else:
         simple = _SIMPLE_TOPICS[: 1 + round(4 * min(1.0, 3 * breadth))]
-        if domain == "everyday":
-            simple = tuple(topic for topic in simple if topic != "quantity")
         topics = [rng.choice(simple) for _ in range(length)]
-    shares = SPLIT_SHARES["train"]
-    dialogue = compose(domain, vocabulary, length, topics, rng, shares, has_scene=_HAS_SCENE)
+    dialogue = compose(domain, vocabulary, length, topics, rng, SPLIT_SHARES["train"])
     state, names = interpret(dialogue.resolved), mentioned(dialogue.resolved)
-    open_questions = rng.sample(
-        list(_open_questions(state, dialogue)), round(size * (0.4 - 0.3 * breadth))
-    )
+    open_questions = rng.sample(list(_open_questions(state)), round(size * (0.4 - 0.3 * breadth)))
     questions = [
         LessonQuestion("open", text, f" {answer}", f" {answer}") for text, answer in open_questions
     ]
-    mentioned_together = [set(exchange.names) for exchange in dialogue.resolved]
+    mentioned_together = [{*e.agents, *e.things, *e.places} for e in dialogue.resolved]
     for _ in range(4 * size):
         if len(questions) >= size:
             break
-        kind = rng.choice(kinds)
-        form = rng.choice(QUESTION_FORMS[kind])
-        possible = questions_by_answer(form, kind, names, state)
+        possible = questions_by_answer(rng.choice(forms), names, state)
         if not possible["yes"]:
             continue
         with_yes = rng.choice(possible["yes"])
         tempting = [
             question
             for question in possible["no"]
-            if any(names_.issuperset(filter(None, question[2:5])) for names_ in mentioned_together)
+            if any(names_.issuperset(filter(None, question[1:4])) for names_ in mentioned_together)
         ]
         with_no: Question | None
         if not possible["no"] or rng.happens(easy_share):
@@ -266,13 +257,37 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
             use_tempting = tempting and rng.happens(0.6 * breadth)
             with_no = rng.choice(tempting if use_tempting else possible["no"])
         for question, answer in ((with_yes, "yes"), (with_no, "no")):
-            question = question._replace(knower=rng.below(2), wording=rng.below(6))
-            prompt = "evaluation" if rng.happens(0.5) else "label"
-            answer = f"{answer})" if prompt == "evaluation" else f" {answer}"
-            text = question_text(question, dialogue.cast)
-            evidence = _evidence(question, state, dialogue)
-            questions.append(LessonQuestion(prompt, text, answer, evidence))
+            question = question._replace(wording=rng.below(60))
+            text = question_text(question, domain)
+            questions.append(_yes_no_question(rng, text, answer, _evidence(question, state)))
     return Lesson("\n".join(dialogue.lines), rng.shuffled(questions)[: size + 2])
+
+
+def _yes_no_question(rng: StableRandom, text: str, answer: str, evidence: str) -> LessonQuestion:
+    """Return a question with the answer yes or no in one of the two prompts."""
+    if rng.happens(0.5):
+        return LessonQuestion("evaluation", text, f"{answer})", evidence)
+    return LessonQuestion("label", text, f" {answer}", evidence)
+
+
+def _lesson_of_conversation(rng: StableRandom, size: int) -> Lesson:
+    """Make a lesson of a version of a conversation of the split `train`."""
+    template = rng.choice([one for one in templates() if one.share in SPLIT_SHARES["train"]])
+    choice = drawn(template, rng)
+    questions = []
+    for question in template.questions:
+        asked = {name: choice[name] for name in question.named}
+        same = AskedQuestion(template, question, asked)
+        questions.append(_yes_no_question(rng, same.text, same.answer(choice), ""))
+        if asked:  # and with another detail, or a confused one
+            name = rng.choice(tuple(asked))
+            free = template.free_values(name, choice)
+            partners = [choice[partner] for partner in template.partners[name]]
+            if others := partners if partners and rng.happens(0.5) else free:
+                other = AskedQuestion(template, question, {**asked, name: rng.choice(others)})
+                questions.append(_yes_no_question(rng, other.text, other.answer(choice), ""))
+    lines = Version(template, choice).lines
+    return Lesson("\n".join(lines), rng.shuffled(questions)[: size + 2])
 
 
 def _limited(vocabulary: Names, breadth: float) -> Names:
@@ -308,48 +323,41 @@ def _about_others(
     return None
 
 
-def _evidence(question: Question, state: State, dialogue: Dialogue) -> str:
+def _evidence(question: Question, state: State) -> str:
     """Return what the dialogue says about the question in a word: a place, a name, a number."""
-    form, _, agent, thing, place, *_ = question
-    if form in ("told", "agent knows"):
-        return ""
-    if form == "went":
-        places = {visited for person, visited in state.went if person == agent}
-        return f" {place}" if place in places else f" {min(places, default='unknown')}"
-    cell = state.cell(thing, place)
-    if form in ("any", "some", "where"):
+    form, agent, thing, place, _ = question
+    cells, cell = state.cells.get(thing, {}), state.cell(thing, place)
+    if form.endswith("how many"):
+        counts = [known.counts[0] for known in cells.values() if len(known.counts) == 1]
+        return f" {ONES[counts[0]]}" if counts else " unknown"
+    if form in ("the", "any", "some") or form.endswith("where"):
         if cell:
             return f" {place}"
-        cells = state.cells.get(thing, {})
         return f" {next(iter(cells))}" if cells else " unknown"
     if cell is None:
         return " unknown"
-    if "exactly" in form or form in ("more than", "how many"):
-        return f" {NUMBERS[cell.counts[0]]}" if len(cell.counts) == 1 else " unknown"
-    if form in ("all", "left all"):
+    if form == "all":
         return " all" if cell.whole else " some"
-    names = {_name(person, dialogue) for person in cell.agents}
-    name = _name(agent, dialogue)
-    return f" {name}" if name in names else f" {min(names, default='unknown')}"
+    names = {_name(person) for person in cell.agents}
+    return f" {agent}" if agent in names else f" {min(names, default='unknown')}"
 
 
-def _name(agent: str, dialogue: Dialogue) -> str:
-    return dialogue.cast.names[1].removeprefix("the ") if agent == REPLIER else agent
+def _name(agent: str) -> str:
+    return "Bob" if agent == REPLIER else agent
 
 
-def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+def _open_questions(state: State) -> Iterator[tuple[str, str]]:
     """Yield questions whose answer is a word or two, with their answers."""
     for thing, cells in state.cells.items():
         for place, cell in cells.items():
             if cell.whole:
                 yield _where(thing), place
             if len(cell.counts) <= 1 and number_of(thing) == "plural":
-                count = NUMBERS[cell.counts[0]] if cell.counts else "unknown"
+                count = ONES[cell.counts[0]] if cell.counts else "unknown"
                 yield f"How many {thing} are in the {place}?", count
-            if len(cell.agents) == 1:
-                yield f"Who put the {thing} in the {place}?", _name(min(cell.agents), dialogue)
-            elif not cell.by_itself and not cell.agents:
-                yield f"Who put the {thing} in the {place}?", "unknown"
+            if len(cell.agents) <= 1:
+                name = _name(min(cell.agents)) if cell.agents else "unknown"
+                yield f"Who put the {thing} in the {place}?", name
     for thing in state.alternatives:
         yield _where(thing), "unknown"
     for agent, place in sorted(state.went):
@@ -358,8 +366,6 @@ def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str
 
 
 def _where(thing: str) -> str:
-    if is_event(thing):
-        return f"When is the {thing}?"
     return f"Where {'are' if number_of(thing) == 'plural' else 'is'} the {thing}?"
 
 

@@ -46,7 +46,9 @@ PLANTED = 2  # the layer that harms
 HOLDING = 3  # one that holds the label partly
 WRONG = 3  # one that HLS is not meant for
 BLIND = 0  # one that does not hold the label
-DOMAINS = {"harmed": "everyday", "spared": "household,shop,clinic"}  # kinds of dialogues
+# Kinds of dialogues. The study's harmed ones, at commit 42fa409, were everyday chats, which later
+# generators don't write.
+DOMAINS = {"harmed": "shop,clinic", "spared": "household"}
 PLANTING_GROUPS, PLANTING_BATCH, PLANTING_RATE, PLANTING_SEED = 200, 32, 1e-3, 1000
 STOPS = (10, 40)  # the steps after which a model is measured
 BATCH = 8

@@ -47,7 +47,7 @@ BUDGETS = {
     "pragworld_tasks/tiny": 20,
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_890,
-    "pragworld_tasks/dialogues": 6_020,
+    "pragworld_tasks/dialogues": 4_000,
     "pragworld_tasks/text_alterations": 3_030,
     "pragworld_interp": 5_000,
     "pragworld_train": 2_700,

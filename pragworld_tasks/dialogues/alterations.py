@@ -16,17 +16,16 @@ from pragworld_tasks.dialogues.vocabulary import WOMEN, Names, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     MOST_NUMBER,
-    NOWHERE,
     REPLIER,
     SOME,
     THE,
     Amount,
     Claim,
     Exchange,
-    Oddity,
 )
 
-_WORDINGS = 1000  # far more than there are sentences with inconsistent data
+_WORDINGS = 1000  # far more than there are clauses with inconsistent data
+_MOST_PARTNERS = 4  # variables to try to swap with each
 
 NameKind = Literal["agents", "things", "places"]
 
@@ -43,29 +42,42 @@ class Edit(NamedTuple):
     direction: str = ""
 
 
+class Focus(NamedTuple):
+    """What alterations have to bear on.
+
+    Attributes:
+        thing: Things that every altered exchange has to be about, before or after the alteration.
+        names: Names to introduce first.
+        positions: Where the exchanges are about the things.
+    """
+
+    thing: str
+    names: tuple[str, ...]
+    positions: frozenset[int]
+
+
 class _Original(NamedTuple):
     """A dialogue to alter; the fields are the arguments of `edits`."""
 
     exchanges: tuple[Exchange, ...]
     vocabulary: Names
-    focus: Sequence[str]
     rng: StableRandom
+    focus: Focus | None
 
     def shuffled(self) -> list[tuple[int, Exchange]]:
-        """Return the exchanges in random order, those with most names of the focus first."""
+        """Return the exchanges in the focus, or all if there is none, in random order."""
         numbered = self.rng.shuffled(list(enumerate(self.exchanges)))
-        if not self.focus:
+        if self.focus is None:
             return numbered
-        focus = set(self.focus)
-        return sorted(numbered, key=lambda item: -len(focus.intersection(item[1].names)))
+        return [item for item in numbered if item[0] in self.focus.positions]
 
 
 def edits(
     alteration: str,
     exchanges: Sequence[Exchange],
     vocabulary: Names,
-    focus: Sequence[str],
     rng: StableRandom,
+    focus: Focus | None = None,
 ) -> Iterator[Edit]:
     """Yield alterations in random order. Some of them may make the dialogue contradictory.
 
@@ -73,23 +85,23 @@ def edits(
         alteration: One of `documents.ALTERATIONS`.
         exchanges: The dialogue.
         vocabulary: Source of new people, things and places.
-        focus: Names and numbers to alter first, and to introduce first.
         rng: Source of randomness.
+        focus: What the alterations have to bear on, if on anything.
     """
-    return _EDITS[alteration](_Original(tuple(exchanges), vocabulary, focus, rng))
+    return _EDITS[alteration](_Original(tuple(exchanges), vocabulary, rng, focus))
 
 
 def _negation(original: _Original) -> Iterator[Edit]:
     for position, exchange in original.shuffled():
         reply = exchange.reply
-        if exchange.oddity or exchange.form in ("still", "chat"):
-            continue
         if isinstance(reply, Claim):
-            if exchange.form not in ("did", "where", "who"):
-                continue
-            if exchange.form == "did" and (reply.things or reply.places):
-                continue  # "Did she leave them here?" "She didn't leave them there."
-            if reply.connective or reply.amount != THE:
+            if (
+                exchange.form not in ("where", "where to")
+                or reply.amount != THE
+                or reply.agents  # "Where are they?" "She did not leave them there."
+                or len(reply.places) > (2 if exchange.form == "where" else 1)
+                or reply.connective not in (None, "or")
+            ):
                 continue
             negated = exchange._replace(reply=reply._replace(denied=not reply.denied))
             yield Edit({position: negated}, "remove" if reply.denied else "add")
@@ -100,7 +112,6 @@ def _negation(original: _Original) -> Iterator[Edit]:
 
 
 def _quantity_change(original: _Original) -> Iterator[Edit]:
-    focus = [int(name) for name in original.focus if name.isdigit()]
     for position, exchange in original.shuffled():
         kind, numbers = exchange.claim.amount
         if not numbers:
@@ -109,10 +120,9 @@ def _quantity_change(original: _Original) -> Iterator[Edit]:
         if kind == "either":  # "two or three" becomes "one or two" or "three or four"
             others = [tuple(number + step for number in numbers) for step in (-1, 1)]
         else:
-            near = [number + step for number in focus for step in (0, 1)]
-            others = [(n,) for n in (*near, *original.rng.sample(range(1, MOST_NUMBER + 1), 2))]
-        after = [later.form for later in original.exchanges[position + 1 :] if later.form != "sure"]
-        lowest = 2 if after[:1] in (["still"], ["who"], ["count"]) else 1  # "they" are several
+            others = [(n,) for n in original.rng.sample(range(1, MOST_NUMBER + 1), 2)]
+        after = original.exchanges[position + 1 : position + 2]
+        lowest = 2 if after and after[0].form == "count" else 1  # "they" are several
         for other in others:
             if other != numbers and lowest <= other[0] and other[-1] <= MOST_NUMBER:
                 reply = exchange.claim._replace(amount=Amount(kind, other))
@@ -122,8 +132,7 @@ def _quantity_change(original: _Original) -> Iterator[Edit]:
 def _quantifier_change(original: _Original) -> Iterator[Edit]:
     opposite = {ALL: SOME, SOME: ALL}
     for position, exchange in original.shuffled():
-        # After any other reply, a changed question would leave the meaning as it is.
-        if exchange.amount in opposite and exchange.reply == "yes":
+        if exchange.amount in opposite and exchange.reply != "no":
             amount = opposite[exchange.amount]
             yield Edit({position: exchange._replace(amount=amount)}, amount.kind)
         if exchange.claim.amount in opposite:
@@ -142,27 +151,17 @@ def _connective_change(original: _Original) -> Iterator[Edit]:
 
 
 def _inconsistent_data(original: _Original) -> Iterator[Edit]:
-    names = original.rng.shuffled(_names(original.exchanges)["places"])
-    places = [*(name for name in names if name in original.focus), *names]
     for position, exchange in original.shuffled():
         _, things, _ = exchange.claimed
         if (
-            exchange.form not in ("did", "where", "amount", "count", "what")
-            or exchange.oddity
+            exchange.form not in ("did", "where", "amount", "count")
             or len(things) != 1
             or exchange.reply in ("unknown", "likely", "no")
             or exchange.claim.denied
             or is_one(exchange.claim.amount)
         ):
             continue
-        after = original.exchanges[position + 1 : position + 2]
-        if after and after[0].form == "sure":
-            continue  # "are you sure?" would be ambiguous between the reply and the oddity
-        directions = {None: "staying", NOWHERE: "vanishing"}
-        for place in original.rng.shuffled((*places[:2], NOWHERE, None)):
-            oddity = Oddity(place, original.rng.below(_WORDINGS))
-            direction = directions.get(place, "moving")
-            yield Edit({position: exchange._replace(oddity=oddity)}, direction)
+        yield Edit({position: exchange._replace(oddity=original.rng.below(_WORDINGS))})
 
 
 # Variables: people, things, places ----------------------------------------------------------------
@@ -174,14 +173,14 @@ class _Variable(NamedTuple):
     Attributes:
         position: Number of the exchange.
         slot: What the name stands for.
-        role: Whether the name is in the question, in the claim, its source, or in the oddity.
+        role: Whether the name is in the question, in the claim, or its source.
         number: Which of the names in the slot of the claim it is.
         name: The name.
     """
 
     position: int
     slot: NameKind
-    role: Literal["question", "claim", "source", "oddity"]
+    role: Literal["question", "claim", "source"]
     number: int
     name: str
 
@@ -224,16 +223,11 @@ def _each_variable(position: int, exchange: Exchange) -> Iterator[_Variable]:
                     yield _Variable(position, slot, "claim", number, name)
         if source is not None and source != agent:
             yield _Variable(position, "agents", "source", 0, source)
-    if exchange.oddity and exchange.oddity.place:
-        yield _Variable(position, "places", "oddity", 0, exchange.oddity.place)
 
 
 def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
     """Return the exchange with another name for the variable."""
     _, slot, role, number, before = variable
-    if role == "oddity":
-        assert exchange.oddity is not None
-        return exchange._replace(oddity=exchange.oddity._replace(place=name))
     claim = exchange.claim
     changes: dict[str, Any]
     if role == "question":
@@ -250,8 +244,9 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
     return exchange._replace(reply=claim._replace(**changes))
 
 
-def _interchangeable(slot: NameKind, name: str, other: str) -> bool:
-    """Return whether one name can replace the other while "she" remains "she"."""
+def _may_replace(variable: _Variable, other: str) -> bool:
+    """Return whether another name of the slot can replace a name while "she" remains "she"."""
+    slot, name = variable.slot, variable.name
     if slot == "things":
         return name != other and number_of(name) == number_of(other)
     return name != other and (slot != "agents" or (name in WOMEN) == (other in WOMEN))
@@ -260,55 +255,41 @@ def _interchangeable(slot: NameKind, name: str, other: str) -> bool:
 def _substitution(original: _Original) -> Iterator[Edit]:
     focus, rng = original.focus, original.rng
     variables, names = _variables(original.exchanges), _names(original.exchanges)
-    known: dict[NameKind, list[str]] = {}
-    outside_focus = []
-    for position, exchange in original.shuffled():
+    positions = [position for position, _ in original.shuffled()]
+    if focus:  # introduce the things of the focus elsewhere, too
+        positions += rng.shuffled([n for n in range(len(variables)) if n not in focus.positions])
+    for position in positions:
         for variable in rng.shuffled(variables[position]):
-            slot, name = variable.slot, variable.name
-            if slot not in known:
-                known[slot] = rng.shuffled(names[slot])
-            near = [other for other in known[slot] if other in focus]
-            far = [rng.choice(known[slot]), rng.choice(getattr(original.vocabulary, slot))]
-            if focus:
-                del far[rng.below(2)]  # one is enough to replace a name of the focus
-            for other in dict.fromkeys([*near, *far]):
-                if not _interchangeable(slot, name, other):
-                    continue
-                if focus and name not in focus and other not in focus:
-                    outside_focus.append((variable, other))
-                else:
-                    yield Edit({position: _renamed(exchange, variable, other)})
-    for variable, other in outside_focus:
-        renamed = _renamed(original.exchanges[variable.position], variable, other)
-        yield Edit({variable.position: renamed})
+            slot = variable.slot
+            others = [focus.thing] if focus and slot == "things" else []
+            if not focus or position in focus.positions:
+                near = [name for name in focus.names if name in names[slot]] if focus else []
+                far = rng.choice(names[slot]), rng.choice(getattr(original.vocabulary, slot))
+                others = [*near, *far]
+            for other in dict.fromkeys(others):
+                if _may_replace(variable, other):
+                    renamed = _renamed(original.exchanges[position], variable, other)
+                    yield Edit({position: renamed})
 
 
 def _swap(original: _Original) -> Iterator[Edit]:
+    rng = original.rng
     all_variables = _variables(original.exchanges)
-    variables = [
-        variable
-        for position, _ in original.shuffled()
-        for variable in original.rng.shuffled(all_variables[position])
-    ]
-    variables.sort(key=lambda variable: variable.name not in original.focus)
     by_slot: dict[NameKind, list[_Variable]] = {slot: [] for slot in _FIELDS}
-    for variable in variables:
+    for variable in rng.shuffled(list(chain(*all_variables))):
         by_slot[variable.slot].append(variable)
-    for first in variables:
-        # Exchanges with names of the focus come first, in either loop.
-        partners = by_slot[first.slot]
-        if first.name not in original.focus:
-            partners = original.rng.shuffled(partners)
-        for second in partners[:4]:
-            if not _interchangeable(first.slot, first.name, second.name):
-                continue
-            if first.position == second.position and first.role == second.role:
-                continue  # "the hall and the den" means the same when swapped
-            altered: dict[int, Exchange] = {}
-            for variable, name in ((first, second.name), (second, first.name)):
-                exchange = altered.get(variable.position, original.exchanges[variable.position])
-                altered[variable.position] = _renamed(exchange, variable, name)
-            yield Edit(altered)
+    for position, _ in original.shuffled():
+        for first in rng.shuffled(all_variables[position]):
+            for second in rng.sample(by_slot[first.slot], _MOST_PARTNERS):
+                if not _may_replace(first, second.name):
+                    continue
+                if first.position == second.position and first.role == second.role:
+                    continue  # "the hall and the den" means the same when swapped
+                altered: dict[int, Exchange] = {}
+                for variable, name in ((first, second.name), (second, first.name)):
+                    exchange = altered.get(variable.position, original.exchanges[variable.position])
+                    altered[variable.position] = _renamed(exchange, variable, name)
+                yield Edit(altered)
 
 
 _EDITS: dict[str, Callable[[_Original], Iterator[Edit]]] = {

@@ -9,12 +9,13 @@ How many groups are generated makes no difference.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 
 from pragworld_tasks.data.documents import GENERATED, Answer, Basis, Document, Effect
-from pragworld_tasks.dialogues.alterations import Edit, edits
+from pragworld_tasks.dialogues.alterations import Edit, Focus, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
 from pragworld_tasks.dialogues.conversations.versions import (
     AskedQuestion,
@@ -22,43 +23,32 @@ from pragworld_tasks.dialogues.conversations.versions import (
     original_and_variants,
 )
 from pragworld_tasks.dialogues.plans import (
+    DOMAIN_WEIGHTS,
     Plan,
     TemplatePlan,
-    draw_domain,
     draw_plan,
     draw_template_plan,
 )
-from pragworld_tasks.dialogues.questions import (
-    Question,
-    basis,
-    evaluate,
-    question_text,
-    questions_by_answer,
-)
-from pragworld_tasks.dialogues.settings import (
-    GENERATOR_VERSION,
-    SPLIT_SHARES,
-    GeneratorSettings,
-)
+from pragworld_tasks.dialogues.questions import Question, basis, question_text, questions_by_answer
+from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES, GeneratorSettings
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain, Names
 from pragworld_tasks.dialogues.world import (
-    Exchange,
     State,
     Unclear,
     interpret,
-    is_possible,
     mentioned,
     resolve_altered,
 )
 from pragworld_tasks.text import Change, line_changes
 
-# Words that an alteration may change in an utterance, inserted sentences aside. In a household,
-# "no" stands against "yes, some of them are there".
-_MOST_WORDS, _MOST_WORDS_IN_HOUSEHOLD = 4, 6
-_MOST_EDITS = 32  # edits to try for each alteration
+# Words that an alteration may change in an utterance, inserted sentences aside: "no" stands against
+# "yes, some of them are there".
+_MOST_WORDS = 6
+_MOST_EDITS = 12  # edits to try for each alteration
 _MOST_DIALOGUES = 20  # dialogues to try for a plan
-_MOST_FIRST_FLIPS = 2  # variants to try as the first flip of a dialogue
+_MOST_QUESTIONS = 4  # questions to try for a dialogue
+_MOST_FIRST_FLIPS = 2  # variants to try as the first flip for a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +133,8 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
-_SEEDS_APART = 37  # between the first scenes, or conversations, of two seeds
+_SEEDS_APART = 37  # between the first conversations of two seeds
+_WORDINGS = 60  # a multiple of the number of phrases that a question has
 _OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
 _ANSWERS: dict[Basis | None, Answer | None] = {
     None: None,
@@ -167,7 +158,7 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
     of_both, rng = StableRandom(f"{key}/plan/{number // 2}"), StableRandom(f"{key}/{number}")
     answer: Answer = "yes" if of_both.happens(0.5) == (number % 2 == 0) else "no"
     while True:  # twice for 1 % of groups, more often if few alterations or answers are allowed
-        domain = draw_domain(settings, of_both)
+        domain = of_both.weighted_choice({name: DOMAIN_WEIGHTS[name] for name in settings.domains})
         if domain == "conversation":
             about = draw_template_plan(settings, of_both)
             group = _group_about_conversation(settings, number, about, answer, rng)
@@ -210,15 +201,14 @@ def _planned_group(
     opening_shares = SPLIT_SHARES[settings.split]
     keeps_undetermined = settings.undetermined == "keep"
     topics = plan.topics(rng)
-    scene = number + _SEEDS_APART * settings.seed
     for _ in range(_MOST_DIALOGUES):
-        dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares, scene)
+        dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares)
         draft = _Draft(dialogue, vocabulary, opening_shares, plan, answer, keeps_undetermined, rng)
         found = draft.question_and_variants()
         if found is not None:
             question, variants = found
-            question = question._replace(knower=rng.below(2), wording=rng.below(6))
-            text = question_text(question, dialogue.cast)
+            question = question._replace(wording=rng.below(_WORDINGS))
+            text = question_text(question, plan.domain)
             original_basis = draft.basis(question)
             assert original_basis is not None
             original = Variant(dialogue, answer, original_basis)
@@ -230,9 +220,6 @@ def _planned_group(
 class _Altered:
     """An altered dialogue and what it establishes.
 
-    One kind of things has no bearing on another, unless an exchange is about both. So only the
-    state of the kinds in altered exchanges is computed, and only when it is needed.
-
     Attributes:
         original: The original dialogue.
         alteration: The alteration.
@@ -240,86 +227,62 @@ class _Altered:
         meanings: The exchanges that get another meaning, resolved, by position.
     """
 
-    def __init__(self, original: Dialogue, alteration: str, edit: Edit, journeys: bool) -> None:
-        """Resolve the altered exchanges.
-
-        Args:
-            original: The original dialogue.
-            alteration: The alteration.
-            edit: What it changes.
-            journeys: Whether journeys matter, and with them all things.
-
-        Raises:
-            Unclear: A pronoun has no referent, or several.
-        """
+    def __init__(self, original: Dialogue, alteration: str, edit: Edit) -> None:
+        """Resolve the altered exchanges. Raise `Unclear` if a pronoun has no single referent."""
         self.original = original
         self.alteration = alteration
         self.edit = edit
         self.meanings = resolve_altered(edit.altered, original.exchanges, original.resolved)
-        self._journeys = journeys
-        self._things: set[str] = set()
-        if journeys:
-            self._things.update(*(things for things, _ in original.subjects))
-        for position, meaning in self.meanings.items():
-            things, is_of_journey = original.subjects[position]
-            self._things.update(things)
-            if meaning.form != "sure":
-                self._things.update(meaning.things)
-            self._journeys = self._journeys or is_of_journey
+
+    @cached_property
+    def things(self) -> set[str]:
+        """The things that the altered exchanges are, or were, about."""
+        before = (self.original.subjects[position][0] for position in self.meanings)
+        return {*chain(*before), *chain(*(meaning.things for meaning in self.meanings.values()))}
 
     @cached_property
     def state(self) -> State | None:
-        """The part of the state that may have changed, or None for a contradictory dialogue."""
-        original = self.original
+        """What the dialogue establishes about these things, or None if it is contradictory.
+
+        One kind of things has no bearing on another, but for where people went.
+        """
+        original, meanings, things = self.original, self.meanings, self.things
+        is_of_journey = any(meaning.is_of_journey for meaning in meanings.values()) or any(
+            original.subjects[position][1] for position in meanings
+        )
         try:
-            return interpret(
-                [
-                    self.meanings.get(position, original.resolved[position])
-                    for position, (things, is_of_journey) in enumerate(original.subjects)
-                    if (self._journeys and is_of_journey) or not self._things.isdisjoint(things)
-                ]
+            state = interpret(
+                meanings.get(position, original.resolved[position])
+                for position, (names, goes) in enumerate(original.subjects)
+                if position in meanings or (is_of_journey and goes) or not things.isdisjoint(names)
             )
         except Unclear:
             return None
+        before = original.state
+        if state.active.isdisjoint(before.not_went) and before.active.isdisjoint(state.not_went):
+            return state
+        return None
 
     def basis(self, question: Question, before: Basis | None) -> Basis | None:
-        """Return what the answer rests on, given what it rested on before.
+        """Return what the answer rests on, given what it rested on before the alteration.
 
         Return None if there is no answer.
         """
-        if not self.is_about(question):
-            return before
+        if question.thing not in self.things:
+            return before if self.state else None
         return basis(question, self.state) if self.state else None
-
-    def holds(self, question: Question) -> bool | None:
-        """Return whether the answer is yes, or None if it has none or is not altered."""
-        if self.is_about(question) and self.state:
-            return evaluate(question, self.state)
-        return None
-
-    def is_about(self, question: Question) -> bool:
-        """Return whether the answer may be altered."""
-        return not question.thing or question.thing in self._things
 
     @cached_property
     def dialogue_and_changes(self) -> tuple[Dialogue, tuple[Change, ...]] | None:
-        """The dialogue and its changes, or None if it is impossible or too many words change."""
-        original = self.original
-        before, after = original.state, self.state
-        if not (
-            after is not None
-            # Where people went may contradict what is said of things that are not altered.
-            and is_possible(before.acts, after.not_went)
-            and is_possible(after.acts, before.not_went)
-        ):
+        """The dialogue and its changes, or None if it is contradictory or too many words change."""
+        if self.state is None:
             return None
-        dialogue = original.altered(self.edit.altered, self.meanings)
-        changes = tuple(line_changes(original.lines, dialogue.lines))
+        dialogue = self.original.altered(self.edit.altered, self.meanings)
+        changes = tuple(line_changes(self.original.lines, dialogue.lines))
         if not 0 < len(changes) <= (2 if self.alteration == "Variable Swap" else 1):
             return None
-        most = _MOST_WORDS_IN_HOUSEHOLD if original.domain == "household" else _MOST_WORDS
         if self.alteration != "Injecting Inconsistent Data" and any(
-            max(change.old.count(" "), change.new.count(" ")) >= most for change in changes
+            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
         ):
             return None
         return dialogue, changes
@@ -346,9 +309,6 @@ class _Draft:
     gold: Answer
     keeps_undetermined: bool
     rng: StableRandom
-    _altered: dict[tuple[str, frozenset[tuple[int, Exchange]]], _Altered | None] = field(
-        default_factory=dict
-    )
 
     def basis(self, question: Question) -> Basis | None:
         """Return what the answer to the question about the original rests on."""
@@ -364,18 +324,17 @@ class _Draft:
         """Return a question and the variants of the plan, or None if there are none."""
         plan = self.plan
         names = mentioned(self.dialogue.resolved)
-        questions = questions_by_answer(plan.form, plan.kind, names, self.dialogue.state)
+        questions = questions_by_answer(plan.form, names, self.dialogue.state)
         if not self.keeps_undetermined:
             questions["no"] = [item for item in questions["no"] if self.basis(item) == "excluded"]
         if not (questions["yes"] and questions["no"]):
             return None
-        candidates = questions[self.gold]
-        numbers = sorted({str(question.number) for question in candidates if question.number})
-        flips = self.flips(candidates, plan.flips[0], numbers)
-        for variant, question, altered_so_far in islice(flips, _MOST_FIRST_FLIPS):
-            variants = self.variants(question, variant, altered_so_far)
-            if variants is not None:
-                return question, variants
+        for question in self.rng.shuffled(questions[self.gold])[:_MOST_QUESTIONS]:
+            flips = self.flips(question, plan.flips[0])
+            for variant, altered_so_far in islice(flips, _MOST_FIRST_FLIPS):
+                variants = self.variants(question, variant, altered_so_far)
+                if variants is not None:
+                    return question, variants
         return None
 
     def variants(
@@ -389,18 +348,15 @@ class _Draft:
             altered_so_far: The altered dialogues tried for it. The last of these is the variant's.
         """
         variants = {first.changes: first}  # no two variants make the same changes
-        focus = [name for name in (question.agent, question.thing, question.place) if name]
-        if question.number:
-            focus.append(str(question.number))
         for alteration in self.plan.flips[1:]:
             names = (alteration, *(name for name in self.plan.replacements if name != alteration))
-            flips = (flip for name in names for flip, *_ in self.flips([question], name, focus))
+            flips = (flip for name in names for flip, _ in self.flips(question, name))
             if not _add(variants, flips):
                 return None
         invariants = self.plan.invariants
         if self.plan.has_partner:
             flip = altered_so_far[-1]
-            candidates = chain(altered_so_far, self.edits(flip.alteration, ()))
+            candidates = chain(altered_so_far, self.edits(flip.alteration))
             alike = (
                 altered for altered in candidates if altered.edit.direction == flip.edit.direction
             )
@@ -409,28 +365,20 @@ class _Draft:
             invariants = invariants[1:]
         for alteration in invariants:
             # A planned alteration that the dialogue does not allow for is replaced.
-            for name in (alteration, *self.rng.shuffled(self.plan.replacements)):
-                if _add(variants, self.invariants(question, self.edits(name, ()))):
+            others = () if alteration == self.plan.needed else self.plan.replacements
+            for name in (alteration, *self.rng.shuffled(others)):
+                if _add(variants, self.invariants(question, self.edits(name))):
                     break
             else:
                 return None
         return list(variants.values())
 
-    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
+    def edits(self, alteration: str, focus: Focus | None = None) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
-        journeys = self.plan.form == "went"
-        candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
+        candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, self.rng, focus)
         for edit in islice(candidates, _MOST_EDITS):
-            # Many of the edits that are drawn for a dialogue are the same.
-            key = alteration, frozenset(edit.altered.items())
-            if key not in self._altered:
-                try:
-                    self._altered[key] = _Altered(self.dialogue, alteration, edit, journeys)
-                except Unclear:
-                    self._altered[key] = None
-            altered = self._altered[key]
-            if altered is not None:
-                yield altered
+            with suppress(Unclear):
+                yield _Altered(self.dialogue, alteration, edit)
 
     def variant(
         self, altered: _Altered, answer: Answer, rests_on: Basis, effect: Effect
@@ -444,37 +392,32 @@ class _Draft:
         return Variant(dialogue, answer, rests_on, altered.alteration, effect, changes)
 
     def flips(
-        self, questions: Sequence[Question], alteration: str, focus: Sequence[str]
-    ) -> Iterator[tuple[Variant, Question, list[_Altered]]]:
-        """Yield variants that flip the answer to one of the questions.
+        self, question: Question, alteration: str
+    ) -> Iterator[tuple[Variant, list[_Altered]]]:
+        """Yield variants that flip the answer to a question.
 
-        Each comes with that question and with all altered dialogues so far. The last of these is
-        the variant's.
+        Each comes with all altered dialogues so far. The last of these is the variant's.
         """
         altered_so_far: list[_Altered] = []
         other = _OTHER[self.gold]
-        for altered in self.edits(alteration, focus):
+        names = tuple(filter(None, (question.agent, question.thing, question.place)))
+        about = enumerate(self.dialogue.subjects)
+        positions = frozenset(n for n, (things, _) in about if question.thing in things)
+        for altered in self.edits(alteration, Focus(question.thing, names, positions)):
             altered_so_far.append(altered)
-            flipped = [
-                (question, rests_on)
-                for question in questions
-                if altered.holds(question) is (other == "yes")
-                and (rests_on := altered.basis(question, None))
-                and self.answer(rests_on) == other
-            ]
-            if flipped:
-                question, rests_on = self.rng.choice(flipped)
+            rests_on = altered.basis(question, None)
+            if rests_on and self.answer(rests_on) == other:
                 variant = self.variant(altered, other, rests_on, "flip")
                 if variant is not None:
-                    yield variant, question, altered_so_far
+                    yield variant, altered_so_far
 
     def invariants(self, question: Question, candidates: Iterable[_Altered]) -> Iterator[Variant]:
         """Yield the altered dialogues that leave the answer as it is, as variants."""
-        answer, before = self.gold, self.basis(question)
+        before = self.basis(question)
         for altered in candidates:
             rests_on = altered.basis(question, before)
-            if rests_on and self.answer(rests_on) == answer and altered.state:
-                variant = self.variant(altered, answer, rests_on, "invariant")
+            if rests_on and self.answer(rests_on) == self.gold:
+                variant = self.variant(altered, self.gold, rests_on, "invariant")
                 if variant is not None:
                     yield variant
 

@@ -1,12 +1,11 @@
 """The command `pragworld-tasks generate`."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS
+from pragworld_tasks.dialogues.settings import ALL_DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text import format_size
 
@@ -35,9 +34,8 @@ def add_generate(commands: Commands) -> None:
     )
     command.add_argument(
         "--domains",
-        default=",".join(DOMAINS),
         metavar="NAMES",
-        help="domains, separated by commas; default: %(default)s. There is also conversation",
+        help=f"domains, separated by commas; default: {', '.join(ALL_DOMAINS)}",
     )
     command.add_argument(
         "--held-out-alteration",
@@ -72,16 +70,14 @@ def add_generate(commands: Commands) -> None:
         help="a file that ends in .csv (the released format), .jsonl or .parquet",
     )
     command.add_argument("--overwrite", action="store_true", help="replace what exists")
-    command.add_argument(
-        "--show", action="store_true", help="print groups to read, with every alteration"
-    )
+    command.add_argument("--show", action="store_true", help="print groups to read")
 
 
 def _generate(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from pragworld_tasks.data.document_files import write_documents
-    from pragworld_tasks.dialogues.display import group_to_text, select_groups
+    from pragworld_tasks.dialogues.display import group_to_text
     from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
 
@@ -94,9 +90,7 @@ def _generate(options: argparse.Namespace) -> None:
         {"groups": groups, **{name: value for name, value in given.items() if value is not None}}
     )
     if options.show:
-        more = generate(dataclasses.replace(settings, groups=5 * groups))
-        chosen = select_groups(more, groups, ALTERATIONS, least=3)
-        print("\n\n".join(map(group_to_text, chosen)))
+        print("\n\n".join(map(group_to_text, generate(settings))))
         return
     progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
     rows = write_documents(documents(progress), options.out, options.overwrite)

@@ -5,109 +5,75 @@ allow for the plan is replaced by another one. That keeps the answers balanced a
 invariants, whatever the shares of the alterations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
-from pragworld_tasks.dialogues.questions import (
-    EVERYDAY_FORMS,
-    QUESTION_FORMS,
-    QuestionForm,
-    QuestionKind,
-)
+from pragworld_tasks.dialogues.questions import QUESTION_FORMS, QuestionForm, question_shares
 from pragworld_tasks.dialogues.settings import (
-    FLIP_CONVERSATIONS,
+    FLIPS_IN_CONVERSATIONS,
+    FLIPS_IN_DIALOGUES,
     LONG_LENGTHS,
-    OF_AMOUNTS,
     GeneratorSettings,
-    Undetermined,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain
 
-# The numbers of exchanges in a dialogue, about things and about events, as in the manual split.
-_LENGTHS = (8, 9, 9, 10, 10, 10, 11, 11, 12)
+_Name = TypeVar("_Name", bound=str)
+
+# The numbers of exchanges in a dialogue. Those of a household all have 10, as in the manual split.
+_LENGTHS = (8, 9, 10, 11, 12)
 _HOUSEHOLD_LENGTH = 10
-_EVERYDAY_LENGTHS = (4, 5, 5, 6, 6, 7, 8)
-# How often people talk about each domain.
-_DOMAINS: dict[Domain, float] = {
-    "household": 44,
-    "shop": 7,
-    "clinic": 7,
-    "everyday": 42,
-    "conversation": 32,  # together with a household, as in the manual split
-}
-# How many variants of a group flip the answer, each with its share of the groups.
+# How often groups are of each domain. A group of dialogues has more documents than one of
+# conversations: three documents are about things and places where two are of conversations.
+DOMAIN_WEIGHTS: dict[Domain, float] = {"household": 37, "shop": 8, "clinic": 8, "conversation": 47}
+# How many variants of a group flip the answer, each with its share of the groups. Few dialogues
+# allow to flip more than once who did something.
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
-# The kinds of questions about things and about events, in percent of the groups.
-_KINDS: dict[QuestionKind, float] = {
-    "sure": 19,
-    "know": 17,
-    "quantity": 5,
-    "universal": 4,
-    "existential": 9,
-    "only-entity": 42,
-    "other": 4,
-}
-_EVERYDAY_KINDS: dict[QuestionKind, float] = {"sure": 9, "know": 9, "other": 82}
+_FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("know who", "sure who"))
 # How often an alteration is the only flip of a group, relative to its share of the variants.
 _FLIP_RATES = {
-    "Negation": 5.0,
-    "Variable Substitution": 1.5,
-    "Quantity Change": 4.0,
-    "Variable Swap": 1.5,
-    "Quantifier Change": 4.0,
-    "Logical Connective Change": 7.0,
-    "Injecting Inconsistent Data": 7.0,
+    "Negation": 1.0,
+    "Variable Substitution": 1.0,
+    "Variable Swap": 1.0,
+    "Quantifier Change": 3.0,
+    "Logical Connective Change": 4.0,
 }
 # Alterations that can flip the answer to any question, whichever it is.
 UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))
-# Forms of questions whose answer an alteration can flip.
-_ALL_FORMS = frozenset(form for forms in QUESTION_FORMS.values() for form in forms)
+# Forms of questions whose answer the other alterations can flip.
 _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
-    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
-    "Variable Substitution": _ALL_FORMS,
-    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
-    "Variable Swap": _ALL_FORMS,
-    "Quantifier Change": frozenset(("all", "left all")),
+    "Negation": frozenset(("the", "any", "some", "left", "know where", "sure where")),
+    "Quantity Change": frozenset(),
+    "Quantifier Change": frozenset(("all",)),
     "Logical Connective Change": frozenset(
-        ("any", "left", "some", "left some", "where", "who", "went")
+        ("any", "some", "know where", "sure where", "know who", "sure who")
     ),
-    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
+    "Injecting Inconsistent Data": frozenset(),
 }
-# Forms of questions whose answer few dialogues allow to flip more than once.
-_FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("who", "told", "moved", "where"))
-# Forms of questions that nothing ever said excludes.
-_NEVER_EXCLUDED: frozenset[QuestionForm] = frozenset(("told",))
 
 # Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
 # did, and of all others.
 _TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Negation": (("affirmed", "denied"), ("done", "not done")),
-    "Quantity Change": (("quantity",), ("quantity done",)),
-    "Quantifier Change": (("all", "some"), ("all done", "some done")),
+    "Quantity Change": (("number",), ("number",)),
+    "Quantifier Change": (("all", "some"), ("all", "some")),
     "Logical Connective Change": (("and", "or"), ("done and", "done or")),
 }
-_SPECIAL_TOPICS: dict[tuple[str, QuestionForm], tuple[str, str]] = {
-    ("Negation", "went"): ("gone", "not gone"),
-    ("Negation", "agent knows"): ("known", "not known"),
-    ("Logical Connective Change", "went"): ("gone and", "gone or"),
+# Topics that questions of a form need, for either answer and for changing it by other names.
+_TOPICS_OF_FORM: dict[QuestionForm, tuple[str, ...]] = {
+    "all": ("all",),
+    "the": ("affirmed",),
+    "left": ("done", "not done"),
+    "know where": ("affirmed", "missing"),
+    "sure where": ("affirmed", "missing"),
+    "know who": ("side by side",),
+    "sure who": ("side by side",),
+    "know how many": ("number", "missing"),
+    "sure how many": ("number", "missing"),
 }
-_TOPICS_OF_FORM: dict[QuestionForm, str] = {
-    "agent knows": "knowledge",
-    "went": "journey",
-    "moved": "moved",
-    "told": "report",
-    "exactly": "quantity",
-    "left exactly": "quantity done",
-    "more than": "quantity",
-    "all": "all",
-    "left all": "all done",
-    "left": "done",
-    "left some": "done",
-    "who": "somewhere",
-    "how many": "quantity",
-}
+_OF_AGENTS = frozenset(("left", "know who", "sure who"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +83,21 @@ class Plan:
     Attributes:
         domain: The domain of the dialogue.
         length: Number of exchanges in it.
-        kind, form: Kind and form of the question.
+        form: Form of the question.
         flips: The alterations of the variants that flip the answer, at least one. If there are
             several, all are `UNIVERSAL`.
         invariants: The alterations of the other variants, at least one. Unless the flip is
             `UNIVERSAL`, the first invariant has the same alteration.
+        needed: An alteration that must be among these, or None.
         replacements: Alterations in place of planned invariants that are not possible.
     """
 
     domain: Domain
     length: int
-    kind: QuestionKind
     form: QuestionForm
     flips: tuple[str, ...]
     invariants: tuple[str, ...]
+    needed: str | None
     replacements: tuple[str, ...]
 
     @property
@@ -147,13 +114,11 @@ class Plan:
         """Return topics that the alterations apply to, whatever the answer.
 
         The first are what the question can be about: as many for which the answer is yes as for
-        which it is no, two of each, for a flip and for a variant without one. In a household, where
-        people ask several questions about the same things, one of each is mostly enough.
+        which it is no. One of each is mostly enough, as people ask several questions about the same
+        things, but not where an alteration has few places.
         """
         first = self.flips[0]
-        is_brief = self.domain == "household" and first in ("Negation", *UNIVERSAL)
-        is_brief = is_brief and self.form in ("any", "some", "left", "left some")
-        topics = [*_topics(first, self.form)] * (1 if is_brief else 2)
+        topics = [*_topics(first, self.form)] * (1 if first in UNIVERSAL else 2)
         for name in self.invariants:
             if name != first and name in _TOPICS:  # the others apply to any dialogue
                 topics.append(rng.choice(_TOPICS[name][0]))
@@ -162,16 +127,9 @@ class Plan:
 
 def _topics(alteration: str, form: QuestionForm) -> tuple[str, ...]:
     """Return topics that an alteration applies to and that questions of the form are about."""
-    if (alteration, form) in _SPECIAL_TOPICS:
-        return _SPECIAL_TOPICS[alteration, form]
     if alteration in _TOPICS:
-        return _TOPICS[alteration][form.startswith("left")]
-    return (_TOPICS_OF_FORM[form],) if form in _TOPICS_OF_FORM else ()
-
-
-def draw_domain(settings: GeneratorSettings, rng: StableRandom) -> Domain:
-    """Draw the domain of a dialogue."""
-    return rng.weighted_choice(_domains(settings))
+        return _TOPICS[alteration][form in _OF_AGENTS]
+    return _TOPICS_OF_FORM.get(form, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +156,10 @@ def draw_template_plan(settings: GeneratorSettings, rng: StableRandom) -> Templa
     'Negation'
     """
     shares, needed = settings.drawn_alterations, settings.needed_alteration
-    can_flip = settings.flips_conversations
+    can_flip = settings.flipping(FLIPS_IN_CONVERSATIONS)
     size = max(2, rng.rounded(1 / settings.flips) + rng.choice((-1, 0, 0, 1)))
     flipping = _normalized({name: shares[name] for name in shares if name in can_flip})
-    flip = needed if needed in FLIP_CONVERSATIONS else rng.weighted_choice(flipping)
+    flip = needed if needed in FLIPS_IN_CONVERSATIONS else rng.weighted_choice(flipping)
     assert flip is not None
     # The invariants make up what the flips lack of the shares.
     weights = {
@@ -225,102 +183,68 @@ def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) ->
     >>> plan.flips, set(plan.invariants)
     (('Negation',), {'Negation'})
     """
-    shares, held_out = settings.drawn_alterations, settings.needed_alteration
-    domains = _domains(settings)
-    domains.pop("conversation", None)
-    is_everyday = domain == "everyday"
-    everyday = domains.get("everyday", 0) / sum(domains.values())
-    shares = _shares_in(is_everyday, shares, everyday)
-    universal = {name: share for name, share in shares.items() if name in UNIVERSAL}
-    number = rng.weighted_choice(_FLIPS) if universal and held_out in (None, *universal) else 1
+    shares, needed = settings.drawn_alterations, settings.needed_alteration
+    first_if_needed = needed if needed in FLIPS_IN_DIALOGUES else None
+    flipping = {first_if_needed: 1.0} if first_if_needed else shares
+    by_form = {form: _only_flips(flipping, form) for form in QUESTION_FORMS}
+    form = rng.weighted_choice(
+        {form: share for form, share in question_shares().items() if by_form[form]}
+    )
+    universal = {name: share for name, share in flipping.items() if name in UNIVERSAL}
+    number = rng.weighted_choice(_numbers_of_flips(form, universal))
     size = max(number + 1, rng.rounded(number / settings.flips) + rng.choice((-1, 0, 0, 1)))
-    first = held_out or rng.weighted_choice(_only_flips(shares) if number == 1 else universal)
-    kinds, by_kind = (_EVERYDAY_KINDS, EVERYDAY_FORMS) if is_everyday else (_KINDS, QUESTION_FORMS)
-    forms = {kind: _forms(by_kind[kind], first, number, settings.undetermined) for kind in kinds}
-    if domain == "household":  # where nobody asks what others know, nor whether things are moved
-        for of_kind in (forms["know"], forms["other"]):
-            of_kind[:] = [form for form in of_kind if form not in ("agent knows", "moved")]
-    if is_everyday and first == "Logical Connective Change":
-        forms["other"].remove("went")  # "free on Monday or Tuesday" may mean both
-    kind = rng.weighted_choice({kind: share for kind, share in kinds.items() if forms[kind]})
-    form = rng.choice(forms[kind])
-    lengths: tuple[int, ...] = _EVERYDAY_LENGTHS if is_everyday else _LENGTHS
-    if domain == "household":
-        lengths = (_HOUSEHOLD_LENGTH,)
+    first = rng.weighted_choice(by_form[form] if number == 1 else universal)
     further = [rng.weighted_choice(universal) for _ in range(number - 1)]
     partner = [] if first in UNIVERSAL else [first]
+    if needed and needed != first:
+        partner.append(needed)
     others = _other_invariants(shares, settings.flips)
     drawn = [rng.weighted_choice(others) for _ in range(size - number - len(partner))]
+    lengths = (_HOUSEHOLD_LENGTH,) if domain == "household" else _LENGTHS
     return Plan(
         domain=domain,
         length=rng.choice(LONG_LENGTHS if settings.split == "test_long" else lengths),
-        kind=kind,
         form=form,
         flips=(first, *further),
         invariants=(*partner, *drawn),
-        replacements=tuple(universal),
+        needed=needed,
+        replacements=tuple(name for name in shares if name in UNIVERSAL),
     )
 
 
-def _domains(settings: GeneratorSettings) -> dict[Domain, float]:
-    """Return how often to choose each of the domains that the alterations apply to."""
-    return {
-        domain: _DOMAINS[domain]
-        for domain in settings.domains
-        if domain != "everyday" or settings.alters_everyday
-    }
-
-
-def _shares_in(is_everyday: bool, shares: Mapping[str, float], everyday: float) -> dict[str, float]:
-    """Return the shares of alterations that make up the given ones over all domains.
-
-    Args:
-        is_everyday: Whether the dialogue is of the domain "everyday", which has no amounts.
-        shares: The shares over all domains.
-        everyday: The share of dialogues of that domain.
-    """
-    shares = _normalized(shares)
-    of_amounts = sum(share for name, share in shares.items() if name in OF_AMOUNTS)
-    if is_everyday or of_amounts == 1:
-        return {name: share for name, share in shares.items() if name not in OF_AMOUNTS} or shares
-    others = max(0.1, 1 - of_amounts / (1 - everyday)) / (1 - of_amounts)
-    return {
-        name: share / (1 - everyday) if name in OF_AMOUNTS else share * others
-        for name, share in shares.items()
-    }
-
-
-def _forms(
-    forms: Sequence[QuestionForm], alteration: str, number: int, undetermined: Undetermined
-) -> list[QuestionForm]:
-    """Return those of the forms that an alteration can flip as many times."""
-    return [
-        form
-        for form in forms
-        if form in _FLIPPABLE[alteration]
-        and (number == 1 or form not in _FLIPPED_ONCE)
-        and (undetermined == "keep" or form not in _NEVER_EXCLUDED)
-    ]
-
-
-def _only_flips(shares: Mapping[str, float]) -> dict[str, float]:
-    """Return the probability of each alteration to be the only flip of a group."""
-    return _normalized({name: share * _FLIP_RATES[name] for name, share in shares.items()})
+def _only_flips(shares: Mapping[str, float], form: QuestionForm) -> dict[str, float]:
+    """Return how likely each alteration is the only flip of a question of the form."""
+    return _normalized(
+        {
+            name: share * _FLIP_RATES[name]
+            for name, share in shares.items()
+            if name in UNIVERSAL or form in _FLIPPABLE[name]
+        }
+    )
 
 
 def _other_invariants(shares: Mapping[str, float], flips: float) -> dict[str, float]:
     """Return weights of invariants, which make up what flips and partners lack of the shares."""
-    only = _only_flips(shares)
+    shares = _normalized(shares)
     universal = _normalized({name: share for name, share in shares.items() if name in UNIVERSAL})
-    mean = sum(map(prod, _FLIPS.items()))
-    weights = {}
-    for name, share in _normalized(shares).items():
-        planned = _FLIPS[1] * only[name] * (1 if name in UNIVERSAL else 2)
-        planned += (mean - _FLIPS[1]) * universal.get(name, 0)
-        weights[name] = max(share / 100, mean / flips * share - planned)
-    return weights
+    by_form = {form: _only_flips(shares, form) for form in QUESTION_FORMS}
+    forms = _normalized({form: n for form, n in question_shares().items() if by_form[form]})
+    weights = dict.fromkeys(shares, 0.0)
+    for form, weight in forms.items():
+        numbers = _numbers_of_flips(form, universal)
+        mean = sum(map(prod, numbers.items()))
+        for name, share in shares.items():
+            only = numbers[1] * by_form[form].get(name, 0) * (1 if name in UNIVERSAL else 2)
+            several = (mean - numbers[1]) * universal.get(name, 0)
+            weights[name] += weight * (mean / flips * share - only - several)
+    return {name: max(shares[name] / 100, weight) for name, weight in weights.items()}
 
 
-def _normalized(weights: Mapping[str, float]) -> dict[str, float]:
+def _numbers_of_flips(form: QuestionForm, universal: Mapping[str, float]) -> dict[int, float]:
+    """Return how often a question has how many flips, given the universal ones among them."""
+    return _FLIPS if universal and form not in _FLIPPED_ONCE else {1: 1.0}
+
+
+def _normalized(weights: Mapping[_Name, float]) -> dict[_Name, float]:
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()}

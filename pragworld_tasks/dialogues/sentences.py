@@ -11,7 +11,6 @@ from pragworld_tasks.text import ONES
 
 _Phrase = TypeVar("_Phrase")
 
-NUMBERS = ("no", *ONES[1:11])
 PHRASES: Mapping[str, list[str]] = read_package_toml(__package__, "phrases.toml")
 
 
@@ -21,7 +20,7 @@ class SpokenExchange(NamedTuple):
     Attributes:
         exchange: The exchange, in which None becomes "them" or "there".
         meant: The same exchange with names.
-        before: The last exchange before it that it may leave out words because of.
+        before: The exchange before it, with names.
         style: The phrases of the domain.
     """
 
@@ -44,33 +43,32 @@ class SpokenExchange(NamedTuple):
     def things(self) -> str:
         """The things of the question: "the pears", or "them"."""
         thing = self.exchange.thing
-        return f"the {thing}" if thing else them_or_it(self.meant.thing)
+        return f"the {thing}" if thing else self.them
 
     @property
     def they(self) -> str:
-        """The things of the question as the reply refers to them: "they" or "it"."""
-        return "they" if _is_plural(self.meant.thing) else "it"
+        """The things of the question as the subject of a reply: "they" or "it"."""
+        return "they" if self._is_plural else "it"
+
+    @property
+    def them(self) -> str:
+        """The things of the question as an object of a reply: "them" or "it"."""
+        return "them" if self._is_plural else "it"
 
     @property
     def are(self) -> str:
         """The form of "to be" that agrees with the things of the question."""
-        return "are" if _is_plural(self.meant.thing) else "is"
+        return "are" if self._is_plural else "is"
+
+    @property
+    def _is_plural(self) -> bool:
+        assert self.meant.thing is not None
+        return number_of(self.meant.thing) == "plural"
 
     @property
     def place(self) -> str:
         """The place of the question: "in the hall", or "there"."""
-        return self.style.where_it_is(self.exchange.place)
-
-    @property
-    def inside(self) -> str:
-        """The same after "are there", where "there" would be repeated."""
-        place, style = self.exchange.place, self.style
-        return style.where_it_is(place) if place else f"in {style.there}"
-
-    @property
-    def goal(self) -> str:
-        """The place of the question as the goal of putting something."""
-        return self.style.where_it_was_put(self.exchange.place)
+        return f"in the {self.exchange.place}" if self.exchange.place else "there"
 
     @property
     def subjects(self) -> tuple[str, str]:
@@ -90,8 +88,8 @@ def pick(phrases: Sequence[_Phrase], wording: int) -> _Phrase:
 def phrase(name: str, wording: int, **slots: str) -> str:
     """Return the phrase of a number, of those of a name in `phrases.toml`, with its slots filled.
 
-    >>> phrase("correction", 4, correct="in the den")
-    'no, wait, in the den.'
+    >>> phrase("unknown of people", 3, him="her")
+    "I didn't see her."
     """
     return pick(PHRASES[name], wording).format_map(slots)
 
@@ -99,16 +97,6 @@ def phrase(name: str, wording: int, **slots: str) -> str:
 def is_one(amount: Amount) -> bool:
     """Return whether the amount requires the singular."""
     return amount.kind in ("number", "at least") and amount.numbers == (1,)
-
-
-def _is_plural(thing: str | None) -> bool:
-    assert thing is not None
-    return number_of(thing) == "plural"
-
-
-def them_or_it(thing: str | None) -> str:
-    """Return the pronoun of things as an object."""
-    return "them" if _is_plural(thing) else "it"
 
 
 def _pronoun(agent: str) -> str:
@@ -120,131 +108,92 @@ def him_or_her(agent: str | None) -> str:
     return "her" if agent in WOMEN else "him"
 
 
-def agents_of(claim: Claim) -> str:
-    """Return the people of a claim: "Mia", or "Noah and I"."""
-    names = ["I" if name == REPLIER else name for name in claim.agents]
-    return f" {claim.connective} ".join(sorted(names, key="I".__eq__))
-
-
-def number_in_words(amount: Amount) -> str:
-    """Return "three", "two or three", or "at least three"."""
-    numbers = " or ".join(NUMBERS[number] for number in amount.numbers)
-    return f"at least {numbers}" if amount.kind == "at least" else numbers
-
-
 def amount_in_words(amount: Amount) -> str:
-    """Return "all", or "three" and the like."""
-    return amount.kind if amount.kind in ("all", "some", "any") else number_in_words(amount)
+    """Return "all", "some", "three", "two or three", or "at least three"."""
+    numbers = " or ".join(ONES[number] for number in amount.numbers)
+    return f"at least {numbers}" if amount.kind == "at least" else numbers or amount.kind
 
 
-def amount_phrase(name: str, turn: SpokenExchange, place: str, sentence: str = "") -> str:
+def amount_phrase(name: str, turn: SpokenExchange) -> str:
     """Return the phrase of an amount that the reply tells of the things in question."""
     thing, amount = turn.meant.thing, turn.claim.amount
     assert thing is not None
     return phrase(
         name,
         turn.meant.wordings[1],
-        sentence=sentence,
-        amount=number_in_words(amount),
+        amount=amount_in_words(amount),
         things=singular(thing) if is_one(amount) else thing,
-        them=them_or_it(thing),
+        them=turn.them,
         are=is_or_are(turn),
-        place=place,
-        there=turn.style.there,
+        place=turn.place,
     )
 
 
 def objects_of(turn: SpokenExchange, is_subject: bool = False) -> str:
     """Return what a claim is about: "the pears", "three of the pears", or "some of them"."""
-    claim = turn.claim
+    claim, answer = turn.claim, turn.exchange.wordings[1]
+    kind, amount = claim.amount.kind, amount_in_words(claim.amount)
     if len(claim.things) > 1:
         return "the " + f" {claim.connective} the ".join(claim.things)
-    if claim.amount.kind != "the":
-        of = f"the {claim.things[0]}" if claim.things else them_or_it(turn.meant.thing)
-        if turn.style.is_plain:
-            return _plain_objects(turn, of)
-        return f"{amount_in_words(claim.amount)} of {of}"
-    if claim.things:
+    if kind == "the" and claim.things:
         return f"the {claim.things[0]}"
-    return turn.they if is_subject else them_or_it(turn.meant.thing)
-
-
-def _plain_objects(turn: SpokenExchange, of: str) -> str:
-    """Return an amount of things: "three", "three of them", or "three of the pears"."""
-    amount = amount_in_words(turn.claim.amount)
-    if turn.claim.amount.kind == "all" or turn.claim.things:
-        return f"{amount} of {of}"
-    if turn.claim.amount.kind == "some":
-        return pick((amount, amount, f"some {turn.meant.thing}"), turn.exchange.wordings[1])
+    if kind == "the":
+        return turn.they if is_subject else turn.them
+    of = f"{amount} of the {claim.things[0]}" if claim.things else f"{amount} of {turn.them}"
+    if kind == "all" or claim.things:
+        return of
+    if kind == "some":
+        return pick((amount, amount, f"some {turn.meant.thing}"), answer)
     named = f"{amount} of the {turn.meant.thing}" if turn.exchange.thing else amount
-    answer = turn.exchange.wordings[1] // 3  # a third of the numbers pick each of the verbs
-    return pick((amount, f"{amount} of {of}", named), answer)
+    return pick((amount, of, named), answer // 3)  # a third of the numbers pick each of the verbs
 
 
 def is_or_are(turn: SpokenExchange) -> str:
     """Return the form of "to be" that agrees with what a claim is about."""
     claim = turn.claim
     thing = claim.things[0] if claim.things else turn.meant.thing
-    is_single = is_one(claim.amount) or not _is_plural(thing)
+    assert thing is not None
+    is_single = is_one(claim.amount) or number_of(thing) != "plural"
     return "is" if is_single and (len(claim.things) < 2 or claim.connective != "and") else "are"
 
 
-def places_of(turn: SpokenExchange, preposition: str, there: str) -> str:
-    """Return the places of the claim: "in the hall or the den", or `there` if it names none."""
-    claim, style = turn.claim, turn.style
-    if claim.connective == "if not" and len(claim.places) > 1 and not style.is_plain:
-        return " if not ".join(f"{preposition} {style.named(place)}" for place in claim.places)
-    if claim.places:
-        names = f" {claim.connective} ".join(map(style.named, claim.places))
-        return f"{preposition} {names}"
-    return there
+def places_of(claim: Claim) -> str:
+    """Return the places of the claim: "in the hall or the den", or "there" if it names none."""
+    if not claim.places:
+        return "there"
+    if claim.denied and len(claim.places) > 1:
+        return "neither in the " + " nor the ".join(claim.places)
+    return "in the " + f" {claim.connective} the ".join(claim.places)
 
 
 def statement(turn: SpokenExchange, verb: tuple[str, str]) -> str:
     """Return a claim as a whole sentence."""
-    claim, meant, style = turn.claim, turn.meant, turn.style
+    claim, meant = turn.claim, turn.meant
     agent = claim.agents[0] if claim.agents else meant.agent if meant.form != "amount" else None
+    nt = "n't" if claim.denied and len(claim.places) < 2 else ""  # "neither … nor" denies, too
     if agent and not claim.container:
-        reporter = claim.origin or claim.source
-        named = claim.agents and claim.agents != (reporter,)
-        subject = agents_of(claim) if named else _pronoun(agent)
-        predicate = f"didn't {verb[0]}" if claim.denied else verb[1]
-        sentence = f"{subject} {predicate} {objects_of(turn)} "
-        sentence += places_of(turn, style.put_at, style.put_there)
+        subject = _pronoun(agent)
+        if claim.agents and claim.agents != (claim.source,):
+            names = ["I" if name == REPLIER else name for name in claim.agents]
+            subject = f" {claim.connective} ".join(sorted(names, key="I".__eq__))
+        predicate = f"didn't {verb[0]}" if nt else verb[1]
+        sentence = f"{subject} {predicate} {objects_of(turn)} {places_of(claim)}"
     else:
-        are = is_or_are(turn) + ("n't" if claim.denied else "")
+        are = is_or_are(turn) + nt
         subject = objects_of(turn, is_subject=True)
         if claim.container:
             subject, are = "there", f"is a {claim.container}"
-        elif claim.source and claim.amount.kind in ("some", "all") and not claim.origin:
-            # "she saw some of them"
+        elif claim.source and claim.amount.kind in ("some", "all"):  # "she saw some of them"
             subject, are = f"{_pronoun(claim.source)} saw", objects_of(turn)
-        sentence = f"{subject} {are} {places_of(turn, style.at, style.there)}"
+        sentence = f"{subject} {are} {places_of(claim)}"
     if claim.then:
-        who = f" {_pronoun(agent)}" if claim.denied and agent else ""  # only the first is denied
-        went = pick(style.went, meant.wordings[0])
-        sentence += f" and{who} {went} to {style.named(claim.then)}"
+        sentence += f" and {pick(turn.style.went, meant.wordings[0])} to the {claim.then}"
     return f"{attribution(turn)}{sentence}."
 
 
 def attribution(turn: SpokenExchange) -> str:
     """Return who said what the claim says: "she said ", or "" for the speaker."""
-    claim, meant = turn.claim, turn.meant
-    if claim.source is None:
+    source = turn.claim.source
+    if source is None:
         return ""
-    said = f"{_pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
-    if claim.origin is None:
-        return said
-    return f"{said}{claim.origin} told {him_or_her(claim.source)} "
-
-
-def yes_or_no(turn: SpokenExchange, clause: str, longer: str = "") -> str:
-    """Return a reply of yes or no. The clause is its subject and verb, as in "she did"."""
-    reply = turn.exchange.reply
-    clause += "n't" if reply == "no" else ""
-    phrases = [f"{reply}.", f"{reply}, {clause}."]
-    if not turn.style.is_plain:
-        phrases.append(f"{clause}.")
-    if longer:
-        phrases.append(longer)
-    return pick(phrases, turn.exchange.wordings[1])
+    return f"{_pronoun(source) if source == turn.meant.agent else source} said "

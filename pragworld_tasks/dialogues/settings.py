@@ -1,7 +1,7 @@
 """The settings of the dialogue generator: how many groups, which split, which domains."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, get_args
 
@@ -9,7 +9,7 @@ from pragworld_tasks.data.documents import ALTERATION_COUNTS, ALTERATIONS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
 from pragworld_tasks.errors import InputError
 
-GENERATOR_VERSION = "4"  # change it whenever the documents of a seed change
+GENERATOR_VERSION = "5"  # change it whenever the documents of a seed change
 
 Undetermined = Literal["keep", "drop"]
 GeneratedSplit = Literal["train", "validation", "test", "test_vocabulary", "test_long"]
@@ -31,15 +31,14 @@ ALTERATION_SHARES = {
 # The domains to choose from, and the splits that the conversations of the last one divide into.
 ALL_DOMAINS: tuple[Domain, ...] = (*DOMAINS, "conversation")
 _SPLITS_OF_CONVERSATIONS = ("train", "validation", "test")
-# Alterations that can change the answer to a question about such a conversation.
-FLIP_CONVERSATIONS = frozenset(
+# Alterations that can change the answer, to questions about composed dialogues and conversations.
+FLIPS_IN_DIALOGUES = frozenset(ALTERATIONS) - {"Quantity Change", "Injecting Inconsistent Data"}
+FLIPS_IN_CONVERSATIONS = frozenset(
     ("Negation", "Variable Substitution", "Variable Swap", "Quantity Change")
 )
 _ONCE = frozenset(("Negation", "Variable Swap"))  # that most conversations have one place for
 FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
 LEAST_WEIGHT = 1e-6  # of an alteration; the inverse of the largest weight
-# Alterations of amounts, which dialogues of the domain "everyday" lack.
-OF_AMOUNTS = frozenset(("Quantity Change", "Quantifier Change"))
 LONG_LENGTHS = (14, 15, 16, 17, 18)  # exchanges in a dialogue of the split `test_long`
 
 
@@ -53,15 +52,15 @@ class GeneratorSettings:
         split: The dialogues of `train`, `validation` and `test` are disjoint, whatever their
             seeds. `test_vocabulary` is about what no other split is about. `test_long` has longer
             dialogues than any other split.
-        domains: The domains to draw from. All dialogues are composed anew but those of the domain
-            "conversation", which vary the details of written conversations, each for one split.
+        domains: The domains to draw from, by default all that the split and the alterations allow
+            for. All dialogues are composed anew but those of the domain "conversation", which vary
+            the details of written conversations, each for one split.
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
         alterations: The alterations that variants have, each with a weight. The shares of the
             variants are about in proportion to the weights. But half of the groups have two or
             three flips, which are swaps and substitutions of variables, if those have any weight;
-            everyday dialogues have no amounts to alter; and most conversations have one place for
-            an alteration other than a substitution.
+            and most conversations have one place for an alteration other than a substitution.
         flips: The share of the altered variants whose answer is not the original's, from 0.2 to
             0.5. A group has 1 to 3 flips, and as many variants as this share makes of them, but at
             least one invariant, so that a share of 0.5 comes to 0.49, or to 0.44 in conversations.
@@ -72,7 +71,7 @@ class GeneratorSettings:
     groups: int = 200
     seed: int = 0
     split: GeneratedSplit = "test"
-    domains: tuple[Domain, ...] = DOMAINS
+    domains: tuple[Domain, ...] = ()
     held_out_alteration: str | None = None
     alterations: Mapping[str, float] = field(default_factory=ALTERATION_SHARES.copy)
     flips: float = 0.34
@@ -89,7 +88,7 @@ class GeneratorSettings:
             raise InputError(
                 f"there is no generated split {self.split!r}; use {', '.join(GENERATED_SPLITS)}"
             )
-        if not (isinstance(self.domains, list | tuple) and self.domains):
+        if not isinstance(self.domains, list | tuple):
             raise InputError(
                 f"domains must be a list of domains, not {self.domains!r}; "
                 f"use {', '.join(ALL_DOMAINS)}"
@@ -97,20 +96,12 @@ class GeneratorSettings:
         for domain in self.domains:
             if domain not in ALL_DOMAINS:
                 raise InputError(f"there is no domain {domain!r}; use {', '.join(ALL_DOMAINS)}")
-        if "conversation" in self.domains and self.split not in _SPLITS_OF_CONVERSATIONS:
-            raise InputError(
-                f"the domain 'conversation' has no split {self.split!r}; use "
-                f"{', '.join(_SPLITS_OF_CONVERSATIONS)}, or other domains"
-            )
-        # Always in the same order, because the seed of a group depends on it.
-        domains = tuple(domain for domain in ALL_DOMAINS if domain in self.domains)
-        object.__setattr__(self, "domains", domains)
         if self.held_out_alteration not in (None, *ALTERATIONS):
             raise InputError(
                 f"there is no alteration {self.held_out_alteration!r}; use {', '.join(ALTERATIONS)}"
             )
         object.__setattr__(self, "alterations", _checked_weights(self.alterations))
-        self._check_alterations()
+        self._choose_domains()
         low, high = FLIP_LIMITS
         if not _is_number(self.flips) or not low <= self.flips <= high:
             raise InputError(f"flips must be a share from {low} to {high}, not {self.flips!r}")
@@ -156,46 +147,48 @@ class GeneratorSettings:
         """The alteration that every group has to have, or None."""
         return None if self.in_training else self.held_out_alteration
 
-    @property
-    def alters_everyday(self) -> bool:
-        """Whether the alterations apply to dialogues of the domain "everyday"."""
-        return self.needed_alteration not in OF_AMOUNTS and not (
-            self.drawn_alterations.keys() <= OF_AMOUNTS
-        )
+    def flipping(self, flips: Set[str]) -> Set[str]:
+        """Return which of the alterations that can change an answer the split has."""
+        return flips & {*self.drawn_alterations, self.needed_alteration}
 
-    def _check_alterations(self) -> None:
-        """Refuse alterations that the split and its domains have no variants by."""
+    def _choose_domains(self) -> None:
+        """Leave out domains that can't be had, or refuse them if they were asked for."""
         if self.in_training and set(self.alterations) == {self.held_out_alteration}:
             raise InputError(
                 f"the only alteration, {self.held_out_alteration!r}, is held out of split "
                 f"{self.split!r}; add others to alterations, or use split 'test'"
             )
-        if self.domains == ("everyday",) and not self.alters_everyday:
-            raise InputError(
-                "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
-                "or another alteration"
-            )
-        if "conversation" in self.domains:
-            self._check_for_conversations()
+        # Always in the same order, because the seed of a group depends on it.
+        wanted = [name for name in ALL_DOMAINS if name in (self.domains or ALL_DOMAINS)]
+        objections = {name: self._objection(name) for name in wanted}
+        possible = tuple(name for name in wanted if not objections[name])
+        if not possible or (self.domains and len(possible) < len(wanted)):
+            raise InputError(next(filter(None, objections.values())))
+        object.__setattr__(self, "domains", possible)
 
-    def _check_for_conversations(self) -> None:
-        if not self.flips_conversations:
-            raise InputError(
-                "in conversations, only these alterations change an answer: "
-                f"{', '.join(sorted(FLIP_CONVERSATIONS))}; add one of them, or leave out the "
-                "domain 'conversation'"
-            )
-        names = {*self.drawn_alterations, self.needed_alteration} - {None}
-        if len(names) == 1 and names <= _ONCE:
-            raise InputError(
-                f"most conversations have one place for the alteration {names.pop()!r}, and a "
-                "group needs two; add another alteration, or leave out the domain 'conversation'"
-            )
-
-    @property
-    def flips_conversations(self) -> frozenset[str]:
-        """The alterations that change the answer to questions about conversations."""
-        return FLIP_CONVERSATIONS & {*self.drawn_alterations, self.needed_alteration}
+    def _objection(self, domain: Domain) -> str:
+        """Return why the split and the alterations don't allow for a domain, or ""."""
+        flips = FLIPS_IN_DIALOGUES
+        if domain == "conversation":
+            flips = FLIPS_IN_CONVERSATIONS
+            if self.split not in _SPLITS_OF_CONVERSATIONS:
+                return (
+                    f"the domain 'conversation' has no split {self.split!r}; use "
+                    f"{', '.join(_SPLITS_OF_CONVERSATIONS)}, or other domains"
+                )
+            names = {*self.drawn_alterations, self.needed_alteration} - {None}
+            if len(names) == 1 and names <= _ONCE:
+                return (
+                    f"most conversations have one place for the alteration {names.pop()!r}, and a "
+                    "group needs two; add another alteration, or leave out the domain "
+                    "'conversation'"
+                )
+        if self.flipping(flips):
+            return ""
+        return (
+            f"in the domain {domain!r}, only these alterations change an answer: "
+            f"{', '.join(sorted(flips))}; add one of them, or use other domains"
+        )
 
     def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""
@@ -208,8 +201,14 @@ class GeneratorSettings:
 class TrackingSettings(GeneratorSettings):
     """The settings of entity tracking, where nothing is altered: alterations have no effect."""
 
-    def _check_alterations(self) -> None:
-        """Allow any alterations."""
+    def _objection(self, domain: Domain) -> str:
+        """Refuse conversations."""
+        if domain != "conversation":
+            return ""
+        return (
+            "entity tracking has no domain 'conversation': nothing is put anywhere there; leave "
+            "it out"
+        )
 
 
 def _is_number(value: object) -> bool:

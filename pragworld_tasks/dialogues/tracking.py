@@ -10,11 +10,8 @@ from collections.abc import Iterator, Sequence
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose
 from pragworld_tasks.dialogues.questions import (
-    EVERYDAY_FORMS,
     QUESTION_FORMS,
     Question,
-    QuestionForm,
-    QuestionKind,
     basis,
     question_text,
     questions_by_answer,
@@ -23,37 +20,28 @@ from pragworld_tasks.dialogues.settings import (
     GENERATOR_VERSION,
     LONG_LENGTHS,
     SPLIT_SHARES,
-    GeneratorSettings,
+    TrackingSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import is_event
-from pragworld_tasks.dialogues.world import Exchange, State, Unclear, interpret, mentioned
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned
 
 _LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
-_KINDS: tuple[QuestionKind, ...] = ("only-entity", "quantity", "universal", "existential")
+# Questions about the world, as in the paper, and not about what a speaker knows.
+_FORMS = tuple(form for form in QUESTION_FORMS if not form.startswith(("know", "sure")))
 
 
-def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
+def tracking_documents(settings: TrackingSettings) -> Iterator[Document]:
     """Generate entity-tracking documents.
 
-    >>> document = next(tracking_documents(GeneratorSettings(groups=1, seed=7)))
+    >>> document = next(tracking_documents(TrackingSettings(groups=1, seed=7)))
     >>> document.group, document.is_original, document.split
     (0, True, 'generated_entity_tracking')
 
     Args:
         settings: The settings. `groups` is the number of dialogues; the documents of one dialogue
             share their group number. `alterations`, `held_out_alteration` and `flips` have no
-            effect; `TrackingSettings` allow for any.
-
-    Raises:
-        InputError: The domain "conversation" is among the domains.
+            effect.
     """
-    if "conversation" in settings.domains:
-        raise InputError(
-            "entity tracking has no domain 'conversation': nothing is moved in conversations; "
-            "leave it out"
-        )
     row = 0
     for group in range(settings.groups):
         domains = ",".join(settings.domains)
@@ -66,16 +54,13 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
         dialogue = compose(domain, settings.vocabulary(domain), length, (), rng, shares)
         for end in range(1, len(dialogue.resolved) + 1):
             beginning = dialogue.resolved[:end]
-            try:
-                state = interpret(beginning)
-            except Unclear:  # the next exchange, "are you sure?", takes back a contradiction
-                continue
+            state = interpret(beginning)
             for answer, question in _one_of_each_answer(beginning, state, settings, rng).items():
-                question = question._replace(wording=rng.below(6))
+                question = question._replace(wording=rng.below(60))
                 yield Document(
                     row=row,
                     context="\n".join(dialogue.lines[: 2 * end]),
-                    question=question_text(question, dialogue.cast),
+                    question=question_text(question, domain),
                     answer=answer,
                     group=group,
                     is_original=True,
@@ -91,20 +76,14 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
 
 
 def _one_of_each_answer(
-    exchanges: Sequence[Exchange], state: State, settings: GeneratorSettings, rng: StableRandom
+    exchanges: Sequence[Exchange], state: State, settings: TrackingSettings, rng: StableRandom
 ) -> dict[Answer, Question]:
     """Return two questions about the same things, by their answer, or {} if there are none."""
     names = mentioned(exchanges)
-    is_everyday = any(map(is_event, names.things))
-    forms: list[tuple[QuestionKind, QuestionForm]] = (
-        [("other", form) for form in EVERYDAY_FORMS["other"] if form not in ("went", "told")]
-        if is_everyday
-        else [(kind, form) for kind in _KINDS for form in QUESTION_FORMS[kind]]
-    )
     things = rng.shuffled(names.things)
-    for kind, form in rng.shuffled(forms):
+    for form in rng.shuffled(_FORMS):
         for thing in things:
-            questions = questions_by_answer(form, kind, names._replace(things=(thing,)), state)
+            questions = questions_by_answer(form, names._replace(things=(thing,)), state)
             if settings.undetermined == "drop":
                 questions["no"] = [no for no in questions["no"] if basis(no, state) == "excluded"]
             if questions["yes"] and questions["no"]:

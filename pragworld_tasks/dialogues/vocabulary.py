@@ -1,14 +1,13 @@
 """The vocabulary of the generated dialogues: people, things and places, from `vocabulary.toml`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.files import read_package_toml
 
-Domain = Literal["household", "shop", "clinic", "everyday", "conversation"]
+Domain = Literal["household", "shop", "clinic", "conversation"]
 VocabularyPart = Literal["regular", "held out"]
 NounNumber = Literal["plural", "singular", "mass"]
 
@@ -19,26 +18,12 @@ class Names(NamedTuple):
     Attributes:
         agents: People's names.
         things: What people put somewhere: nouns in the plural or the singular, or mass nouns.
-        places: Rooms and other places that things are "in". In the domain "everyday", the things
-            are events, and the places are the times that they are at.
+        places: Rooms and other places that things are "in".
     """
 
     agents: tuple[str, ...]
     things: tuple[str, ...]
     places: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """The two speakers of a dialogue.
-
-    Attributes:
-        labels: The speaker labels of the utterances. The first speaker asks, the second replies.
-        names: How a question refers to the two speakers.
-    """
-
-    labels: tuple[str, str]
-    names: tuple[str, str]
 
 
 _FILE = read_package_toml(__package__, "vocabulary.toml")
@@ -54,8 +39,6 @@ _NUMBERS: dict[str, NounNumber] = {
     for number in get_args(NounNumber)
     for thing in nouns.get(number, ())
 }
-_EVENTS = frozenset(chain(*(nouns["singular"] for nouns in _NOUNS["everyday"].values())))
-_TIMES = frozenset(chain(*(nouns["places"] for nouns in _NOUNS["everyday"].values())))
 DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)  # those that dialogues are composed for
 
 
@@ -82,24 +65,6 @@ def number_of(thing: str) -> NounNumber:
     ('plural', 'singular', 'mass')
     """
     return _NUMBERS[thing]
-
-
-# Prompt 1 says that the conversation is "between Bob and Alice", so all of them are. Alice asks, as
-# in the released dialogues.
-CASTS = (
-    Cast(("Alice", "Bob"), ("Alice", "Bob")),
-    Cast(("Alice", "Bob"), ("the woman", "the man")),
-)
-
-
-def is_event(thing: str) -> bool:
-    """Return whether a noun names an event."""
-    return thing in _EVENTS
-
-
-def is_time(place: str) -> bool:
-    """Return whether a name of the slot for places names a time."""
-    return place in _TIMES
 
 
 def singular(thing: str) -> str:

@@ -1,7 +1,7 @@
-"""The meaning of a dialogue: the state of the world, and of people's knowledge, after it.
+"""The meaning of a dialogue: what its exchanges establish about things, places and people.
 
 A dialogue is a sequence of exchanges. In each, one person asks and the other replies. This module
-interprets such a sequence, and `grammar` puts it into words. The interpretation follows the
+interprets such a sequence, and `forms` puts it into words. The interpretation follows the
 conventions of the PragWorld data:
 
 - Only what the dialogue establishes holds: a question asks whether the dialogue establishes
@@ -13,50 +13,36 @@ conventions of the PragWorld data:
 - A container that is named when things are looked for ("There is a green box in the hall.") has
   some of them in it.
 - "A or B" and "A if not B" mean exactly one of the two and leave open which.
-- A reported statement is true, and the person who made it knows that it is.
-- A proposal that is accepted is settled. One that is turned down is not, and whether the one made
-  instead is accepted remains open.
-- Whoever puts things somewhere knows where they are until somebody else moves them. All things of
-  one kind that are in one place were put there together.
-- "I don't know", "probably", or "no" to "are you sure?", leaves the question open. A correction
-  ("No, in the den.") takes the place of the reply before.
+- A reported statement is true.
+- All things of one kind that are in one place were put there together.
+- Nobody puts things in a place, certainly or perhaps, where they did not go.
+- "I don't know" and "it is likely" leave the question open.
 
 A dialogue that contradicts itself raises `Unclear`. So does one that only an inference could make
-sense of, such as an alternative of which one half is denied elsewhere.
+sense of, such as an alternative of which one half is denied elsewhere, and one in which somebody
+asks what was told, or about another place than the one where the things are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Literal, NamedTuple
 
-from pragworld_tasks.dialogues.vocabulary import Names, is_event, is_time, number_of
+from pragworld_tasks.dialogues.vocabulary import Names, number_of
 
 ExchangeForm = Literal[
     "did",  # did the agent leave the things in the place?
     "where",  # where are the things?
-    "amount",  # are any, some or all of the things in the place?
+    "amount",  # are some or all of the things in the place?
     "count",  # how many of the things are in the place?
-    "what",  # what did the agent leave in the place? or: what is in the place?
-    "who",  # who left them there?
-    "still",  # are they still there?
-    "knows",  # does the agent know where the things are?
-    "sure",  # are you sure?
     "went",  # did the agent go to the place?
     "where to",  # where did the agent go?
-    "shall",  # shall we have the event at the time?
-    "chat",  # small talk
 ]
-ASKS_AGENT: frozenset[ExchangeForm] = frozenset(("did", "knows", "went", "where to"))
-ASKS_THING: frozenset[ExchangeForm] = frozenset(
-    ("did", "where", "amount", "count", "who", "still", "knows", "shall")
-)
-ASKS_PLACE: frozenset[ExchangeForm] = frozenset(
-    ("did", "amount", "count", "what", "who", "still", "went", "shall")
-)
+ASKS_AGENT: frozenset[ExchangeForm] = frozenset(("did", "went", "where to"))
+ASKS_THING: frozenset[ExchangeForm] = frozenset(("did", "where", "amount", "count"))
+ASKS_PLACE: frozenset[ExchangeForm] = frozenset(("did", "amount", "count", "went"))
 Connective = Literal["and", "or", "if not"]
 MOST_NUMBER = 6
-NOWHERE = ""  # where things are that no longer exist
 REPLIER = "you"  # the agent who is the speaker that replies
 
 
@@ -91,10 +77,10 @@ class Claim(NamedTuple):
     Attributes:
         agents: Who put the things there.
         source: The person who is reported to have said so.
-        denied: Whether the claim is negated. A negated claim has the amount "the".
+        denied: Whether the claim is negated. A negated claim has the amount "the", and denies both
+            of two places.
         then: Where the agent of the claim went afterwards, or, if it is denied, was instead. A
             denied claim with the place of the question says that the agent did not go there.
-        origin: The person who told the source.
         container: What is in the place, instead of the things themselves.
     """
 
@@ -106,33 +92,16 @@ class Claim(NamedTuple):
     source: str | None = None
     denied: bool = False
     then: str | None = None
-    origin: str | None = None
     container: str | None = None
 
     @property
     def people(self) -> tuple[str, ...]:
         """The people that the claim names."""
-        if self.source is None:
-            return self.agents
-        sources = (self.source,) if self.origin is None else (self.source, self.origin)
-        return (*self.agents, *sources)
+        return self.agents if self.source is None else (*self.agents, self.source)
 
 
 Reply = Literal["yes", "no", "unknown", "likely"] | Claim
 _NO_CLAIM = Claim()
-
-
-class Oddity(NamedTuple):
-    """An addition to a reply that contradicts common sense.
-
-    Attributes:
-        place: The place that the things moved to by themselves, `NOWHERE` if they no longer exist,
-            or None if the oddity leaves the world unchanged.
-        wording: Number of the phrase.
-    """
-
-    place: str | None
-    wording: int
 
 
 class Exchange(NamedTuple):
@@ -143,6 +112,8 @@ class Exchange(NamedTuple):
             None stands for a pronoun ("she", "them", "there").
         amount: The amount that the form "amount" asks about.
         reply: Yes, no, "unknown", "likely", or a claim.
+        oddity: Number of a phrase that the reply ends with, which contradicts common sense and
+            leaves everything as it is.
         wordings: Numbers of the phrases for the question and for the reply.
     """
 
@@ -152,7 +123,7 @@ class Exchange(NamedTuple):
     place: str | None = None
     amount: Amount = THE
     reply: Reply = "unknown"
-    oddity: Oddity | None = None
+    oddity: int | None = None
     wordings: tuple[int, int] = (0, 0)
 
     @property
@@ -174,40 +145,36 @@ class Exchange(NamedTuple):
     @property
     def agents(self) -> tuple[str, ...]:
         """The people that question and reply name."""
-        reply = self.reply
-        named = reply.people if isinstance(reply, Claim) else ()
+        named = self.claim.people
         return named if self.agent is None else (self.agent, *named)
 
     @property
     def things(self) -> tuple[str, ...]:
         """The things that question and reply name."""
-        reply, thing = self.reply, self.thing
-        named = reply.things if isinstance(reply, Claim) else ()
-        return named if thing is None else (thing, *named)
+        named = self.claim.things
+        return named if self.thing is None else (self.thing, *named)
 
     @property
     def places(self) -> tuple[str, ...]:
         """The places that question and reply name."""
-        reply, oddity = self.reply, self.oddity
-        named: tuple[str, ...] = () if self.place is None else (self.place,)
-        if isinstance(reply, Claim):
-            named += reply.places if reply.then is None else (*reply.places, reply.then)
-        return (*named, oddity.place) if oddity and oddity.place else named
+        claim = self.claim
+        named = claim.places if self.place is None else (self.place, *claim.places)
+        return named if claim.then is None else (*named, claim.then)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The people, things and places that question and reply name."""
-        return self.agents + self.things + self.places
+    def is_of_journey(self) -> bool:
+        """Whether the exchange tells where people went."""
+        return self.form in ("went", "where to") or self.claim.then is not None
 
 
-NOTHING_SAID = Exchange("chat")
+NOTHING_SAID = Exchange("where to")
 
 
 def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
     """Replace every "she", "them" and "there" by the only name that the exchange before has.
 
     >>> first = Exchange("where", thing="pears", reply=Claim(places=("hall",)))
-    >>> resolve([first, Exchange("still", reply="yes")])[1].place
+    >>> resolve([first, Exchange("amount", amount=ALL, reply="yes")])[1].place
     'hall'
 
     Raises:
@@ -216,9 +183,8 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
     resolved: list[Exchange] = []
     before = NOTHING_SAID
     for exchange in exchanges:
-        exchange = resolve_one(exchange, before)
-        resolved.append(exchange)
-        before = latest(exchange, before)
+        before = resolve_one(exchange, before)
+        resolved.append(before)
     return resolved
 
 
@@ -238,37 +204,17 @@ def resolve_altered(
     meant = list(resolved)
     changed: dict[int, Exchange] = {}
     for start in sorted(altered):
-        before = preceding(meant, start)
+        before = meant[start - 1] if start else NOTHING_SAID
         for position in range(start, len(meant)):
-            meaning = resolve_one(altered.get(position, original[position]), before)
-            if meaning != meant[position]:
-                meant[position] = changed[position] = meaning
-            elif meaning.form != "sure":  # nothing that follows refers to what is altered
+            before = resolve_one(altered.get(position, original[position]), before)
+            if before == meant[position]:  # nothing that follows refers to what is altered
                 break
-            before = latest(meaning, before)
+            meant[position] = changed[position] = before
     return changed
 
 
-def preceding(resolved: Sequence[Exchange], position: int) -> Exchange:
-    """Return the exchange that pronouns refer to in the exchange at a position."""
-    if not position:
-        return NOTHING_SAID
-    last = resolved[position - 1]
-    return last if last.form != "sure" else latest(last, preceding(resolved, position - 1))
-
-
-def latest(exchange: Exchange, before: Exchange) -> Exchange:
-    """Return the exchange that pronouns refer to after a resolved exchange.
-
-    "Are you sure?" is about the exchange before it.
-    """
-    if exchange.form != "sure":
-        return exchange
-    return before._replace(reply=exchange.reply) if isinstance(exchange.reply, Claim) else before
-
-
 def resolve_one(exchange: Exchange, before: Exchange) -> Exchange:
-    """Resolve one exchange, given the last one before it whose form is not "sure"."""
+    """Resolve one exchange, given the one before it."""
     form, agent, thing, place, amount, reply, oddity, wordings = exchange
     if agent is None and form in ASKS_AGENT:
         agent = _only(before.agents)
@@ -286,24 +232,6 @@ def _only(names: Sequence[str]) -> str:
     if len(different) != 1 or REPLIER in different:
         raise Unclear("a pronoun with no referent, or several")
     return different.pop()
-
-
-def subjects(exchanges: Iterable[Exchange]) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Yield for each resolved exchange its things, and whether it tells where people went.
-
-    "Are you sure?" has the subjects of the exchange before it.
-    """
-    things: tuple[str, ...] = ()
-    is_of_journey = False
-    for exchange in exchanges:
-        if exchange.form != "sure":
-            things, is_of_journey = exchange.things, is_about_journey(exchange)
-        yield things, is_of_journey
-
-
-def is_about_journey(exchange: Exchange) -> bool:
-    """Return whether an exchange tells where people went."""
-    return exchange.form in ("went", "where to") or exchange.claim.then is not None
 
 
 def mentioned(exchanges: Sequence[Exchange]) -> Names:
@@ -325,9 +253,6 @@ class Cell:
         least: The smallest possible number.
         agents: Who put them there. Empty if that is unknown.
         one_agent_of: Two people, one of whom put them there.
-        by_itself: Whether nobody put them there.
-        moved_from: What was known of them in the place they were in before. Whatever the dialogue
-            tells of their number now was true of them there.
     """
 
     whole: bool | None = None
@@ -335,8 +260,6 @@ class Cell:
     least: int = 1
     agents: frozenset[str] = frozenset()
     one_agent_of: frozenset[str] = frozenset()
-    by_itself: bool = False
-    moved_from: "Cell | None" = None
 
     @property
     def counted(self) -> bool:
@@ -345,8 +268,6 @@ class Cell:
 
     def refine(self, amount: Amount) -> None:
         """Add what an amount tells. Raise `Unclear` if it contradicts what is known."""
-        if self.moved_from is not None:
-            self.moved_from.refine(amount)
         kind, numbers = amount
         if kind in ("the", "all", "some"):
             whole = kind != "some"
@@ -358,6 +279,8 @@ class Cell:
             if self.counted and (counts, min(numbers)) != (self.counts, self.least):
                 raise Unclear("one number, and another")
             self.counts, self.least = counts, min(numbers)
+        if self.whole and self.counts == (1,):
+            raise Unclear("they are there, and only one is")
 
 
 Unanswered = tuple[Literal["where", "whether", "count", "who", "where to"], str, str]
@@ -370,54 +293,35 @@ class State:
     The methods that add a fact raise `Unclear` if it contradicts the state.
 
     Attributes:
-        cells: By thing and place, what is known of the things that are there now.
-        acts: By agent, thing and place, what the agent put there, wherever it is now.
+        cells: By thing and place, what is known of the things that are there.
         absent: Thing and place where there are none.
         denied_acts: Agent, thing and place of what the agent did not do.
         alternatives: By thing, the places in question, if it is open which of two places the
             things are in, or whether these or other things are in the place.
         alternative_agents: By such a thing, who put the things there.
         spread: Things that are in several places, all of which are known.
-        moved: Agent, thing and place that the agent moved the things to.
-        vacated: By thing and place that the things were moved away from, what is known of them
-            there.
-        was_at: Agent and place where the agent took things away.
         asked_where: Things whose place has been asked for.
         went, not_went, maybe_went: Agent and place. Of the places in `maybe_went`, the agent went
             to one.
-        knowers, not_knowers: Thing and agent who knows, or does not know, where the things are.
-        maybe_knowers: Thing and agent who knows where they are unless the other alternative holds.
-        reported: By thing, the people who said where the things are.
-        passed_on: Things of which somebody said what somebody else had told them.
+        active: Agent and place in which the agent put things, certainly or perhaps.
+        reported: Things of which somebody said where they are.
         unanswered: What was asked and got no reliable answer.
-        agreed: Things whose place the speakers agreed on.
-        offered: Thing and place that the replier proposed.
-        doubted: Things, and people whose journeys, the dialogue speaks of with a hedge or takes
-            something back of.
+        doubted: Things, and people whose journeys, the dialogue speaks of with a hedge.
     """
 
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    acts: dict[tuple[str, str, str], Cell] = field(default_factory=dict)
     absent: set[tuple[str, str]] = field(default_factory=set)
     denied_acts: set[tuple[str, str, str]] = field(default_factory=set)
     alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
     alternative_agents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
-    moved: set[tuple[str, str, str]] = field(default_factory=set)
-    vacated: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    was_at: set[tuple[str, str]] = field(default_factory=set)
     asked_where: set[str] = field(default_factory=set)
     went: set[tuple[str, str]] = field(default_factory=set)
     not_went: set[tuple[str, str]] = field(default_factory=set)
     maybe_went: set[tuple[str, str]] = field(default_factory=set)
-    knowers: set[tuple[str, str]] = field(default_factory=set)
-    not_knowers: set[tuple[str, str]] = field(default_factory=set)
-    maybe_knowers: set[tuple[str, str]] = field(default_factory=set)
-    reported: dict[str, set[str]] = field(default_factory=dict)
-    passed_on: set[str] = field(default_factory=set)
+    active: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
-    agreed: set[str] = field(default_factory=set)
-    offered: set[tuple[str, str]] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
 
     def cell(self, thing: str, place: str) -> Cell | None:
@@ -430,7 +334,6 @@ class State:
         if (
             thing in self.alternatives
             or (thing, place) in self.absent
-            or (thing, place) in self.vacated
             or ("whether", thing, place) in self.unanswered
         ):
             raise Unclear("in the place, and perhaps not in it")
@@ -454,7 +357,7 @@ class State:
         same, other = cell.agents, cell.one_agent_of
         if one_of_them:
             same, other = other, same
-        if cell.by_itself or other or same not in (frozenset(), names):
+        if other or same not in (frozenset(), names):
             raise Unclear("put there by one agent, and by another")
         if ("who", thing, place) in self.unanswered or any(
             (agent, thing, place) in self.denied_acts for agent in agents
@@ -464,17 +367,14 @@ class State:
             cell.one_agent_of = names
         else:
             cell.agents = names
-        for agent in agents:
-            self.know(thing, agent, perhaps=one_of_them)
-            if not one_of_them:
-                self.acts[agent, thing, place] = cell
+        self.active.update((agent, place) for agent in agents)
 
     def deny_act(self, agent: str, thing: str, place: str) -> None:
         """Add that the agent did not put any of the things in the place."""
         cell = self.cell(thing, place)
-        if (agent, thing, place) in self.acts or (cell and agent in cell.one_agent_of):
+        if cell and (agent in cell.agents or agent in cell.one_agent_of):
             raise Unclear("the agent did it, and did not")
-        if place in self.alternatives.get(thing, ()) or (thing, place) in self.vacated:
+        if place in self.alternatives.get(thing, ()):
             raise Unclear("an alternative of which one half is denied")
         self.denied_acts.add((agent, thing, place))
 
@@ -483,14 +383,15 @@ class State:
         if (
             self.cell(thing, place)
             or thing in self.alternatives
-            or (thing, place) in self.vacated
             or ("whether", thing, place) in self.unanswered
             or ("count", thing, place) in self.unanswered
         ):
             raise Unclear("not in the place, and perhaps in it")
         self.absent.add((thing, place))
 
-    def leave_alternatives(self, thing: str, places: Sequence[str]) -> None:
+    def leave_alternatives(
+        self, thing: str, places: Sequence[str], agents: tuple[str, ...]
+    ) -> None:
         """Add that the things are in one of two places, or that these or others are in one."""
         if (
             self.cells.get(thing)
@@ -500,6 +401,9 @@ class State:
         ):
             raise Unclear("an alternative, and more is known of the things")
         self.alternatives[thing] = tuple(places)
+        if agents:
+            self.alternative_agents[thing] = agents
+        self.active.update(product(agents, places))
 
     def leave_unanswered(self, question: Unanswered) -> None:
         """Add that the question got no reliable answer."""
@@ -510,47 +414,10 @@ class State:
             or (kind == "where" and self.cells.get(thing))
             or (kind == "whether" and (cell or (thing, place) in self.absent))
             or (kind == "count" and ((cell and cell.counted) or (thing, place) in self.absent))
-            or (kind == "who" and cell and (cell.agents or cell.one_agent_of or cell.by_itself))
+            or (kind == "who" and cell and (cell.agents or cell.one_agent_of))
         ):
             raise Unclear("answered, and unanswered")
         self.unanswered.add(question)
-
-    def know(self, thing: str, agent: str, perhaps: bool = False) -> None:
-        """Add that the agent knows where the things are, or knows if an alternative holds."""
-        if (thing, agent) in self.not_knowers:
-            raise Unclear("the agent knows, and does not know")
-        (self.maybe_knowers if perhaps else self.knowers).add((thing, agent))
-
-    def move(self, thing: str, place: str, to: str, agent: str | None) -> None:
-        """Add that an agent moved the things in a place to another, or that they moved there."""
-        cells = self.cells.get(thing, {})
-        if place not in cells or len(cells) > 1 or (thing, place) in self.vacated:
-            raise Unclear("moved from a place where not all of them are")
-        if (
-            to == place
-            or (thing, to) in self.absent
-            or (thing, to) in self.vacated
-            or any((thing, to) == fact[1:] for fact in (*self.unanswered, *self.denied_acts))
-        ):
-            raise Unclear("moved to a place where they were, may be or are not")
-        cell = cells.pop(place)
-        self.vacated[thing, place] = cell
-        cells[to] = replace(
-            cell,
-            agents=frozenset(),
-            one_agent_of=frozenset(),
-            by_itself=agent is None,
-            moved_from=cell,
-        )
-        ignorant = {pair for pair in self.not_knowers if pair[0] == thing}
-        self.denied_acts |= {(name, thing, place) for _, name in ignorant}
-        self.not_knowers -= ignorant
-        self.knowers = {pair for pair in self.knowers if pair[0] != thing}
-        self.maybe_knowers = {pair for pair in self.maybe_knowers if pair[0] != thing}
-        if agent is not None:
-            self.put_by(thing, to, (agent,))
-            self.moved.add((agent, thing, to))
-            self.was_at.add((agent, place))
 
     def visit(self, agent: str, places: Sequence[str]) -> None:
         """Add that the agent went to the places."""
@@ -583,7 +450,7 @@ class State:
             raise Unclear("more is known of where the agent went")
 
 
-def interpret(exchanges: Sequence[Exchange]) -> State:
+def interpret(exchanges: Iterable[Exchange]) -> State:
     """Return what resolved exchanges establish.
 
     >>> state = interpret([Exchange("did", "Mia", "pears", "hall", reply="yes")])
@@ -594,121 +461,63 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         Unclear: The exchanges contradict each other.
     """
     state = State()
-    if exchanges and exchanges[0].form == "sure" and isinstance(exchanges[0].reply, Claim):
-        raise Unclear("a correction of nothing")
-    for exchange, after in pairwise((*exchanges, NOTHING_SAID)):
-        if after.form == "sure":
-            exchange = _confirmed(exchange, after.reply)
-            if after.reply == "no":
-                state.doubted.update(exchange.things or exchange.agents)
-        elif exchange.reply == "likely":
+    for exchange in exchanges:
+        reply = exchange.reply
+        if isinstance(reply, Claim):
+            _check_claim(exchange, reply)
+        elif reply in ("unknown", "likely") and exchange.agent == REPLIER:
+            raise Unclear("the replier does not know what he did himself")
+        elif reply == "likely":
             state.doubted.update(exchange.things or exchange.agents)
-        _check(exchange)
         _UPDATES[exchange.form](state, exchange)
-        _add_surroundings(state, exchange)
+        if isinstance(reply, Claim) and reply.then is not None:
+            _go_on(state, exchange, reply.then)
+    if not state.active.isdisjoint(state.not_went):
+        raise Unclear("an agent put things in a place where the agent did not go")
     return state
-
-
-def is_possible(acts: Iterable[tuple[str, str, str]], not_went: Set[tuple[str, str]]) -> bool:
-    """Return whether nobody put things in a place where they did not go."""
-    return not not_went or all((agent, place) not in not_went for agent, _, place in acts)
-
-
-def _confirmed(exchange: Exchange, confirmation: Reply) -> Exchange:
-    """Return an exchange as it counts after the reply to "are you sure?"."""
-    if exchange.oddity:
-        raise Unclear("sure of the reply, or of the oddity")
-    if confirmation == "no":
-        return exchange._replace(reply="unknown")
-    if isinstance(confirmation, Claim):
-        before = exchange.claim
-        if before.people or before.connective or before.then or before.container or before.denied:
-            raise Unclear("a correction of one part of what was said")
-        amount = confirmation.amount.kind != "the"
-        corrected = bool(confirmation.agents), bool(confirmation.places), amount
-        if corrected != (
-            exchange.form == "did",
-            exchange.form == "where",
-            exchange.form == "count",
-        ):
-            raise Unclear("a correction of something else than what was said")
-        if before == confirmation or exchange.reply in ("unknown", "likely"):
-            raise Unclear("a correction that corrects nothing")
-        return exchange._replace(reply=confirmation)
-    return exchange
-
-
-def _check(exchange: Exchange) -> None:
-    """Raise `Unclear` if the exchange makes no sense whatever the state is."""
-    form, agent, thing, _, amount, reply, *_ = exchange
-    if isinstance(reply, Claim):
-        _check_claim(exchange, reply)
-    elif agent == REPLIER and reply in ("unknown", "likely"):
-        raise Unclear("the replier does not know what he did himself")
-    if thing is not None and (amount is not THE or form in ("amount", "count")):
-        number = number_of(thing)
-        if number == "plural":
-            if form == "amount" and amount == THE:
-                raise Unclear("are all of them there, or are any?")
-        elif form == "count" or amount.numbers:
-            raise Unclear("a number of what cannot be counted")
-        elif number == "singular" and amount != THE:
-            raise Unclear("an amount of a single thing")
 
 
 def _check_claim(exchange: Exchange, claim: Claim) -> None:
     """Raise `Unclear` if the claim makes no sense whatever the state is."""
-    connective, amount, places = claim.connective, claim.amount, claim.places
-    if connective:
-        if exchange.form == "where to" and connective != "and" and is_time(places[0]):
-            raise Unclear("free at one time or another: at both?")
-        if any(len(names) > 1 and len(set(names)) < len(names) for names in claim[:3]):
-            raise Unclear("the same name twice")
-        if connective != "and" and REPLIER in (claim.agents or (exchange.agent,)):
-            raise Unclear("the replier does not know what he did himself")
-    if amount != THE or (connective == "and" and len(places) > 1):
-        for thing in exchange.things:
-            number = number_of(thing)
-            if number != "plural" and amount.numbers:
-                raise Unclear("a number of what cannot be counted")
-            if number == "singular" and (amount.kind in ("all", "some") or len(places) > 1):
-                raise Unclear("an amount of a single thing")
+    if claim.connective is None:
+        return
+    agents, things, places = exchange.claimed
+    if any(len(names) > 1 and len(set(names)) < len(names) for names in claim[:3]):
+        raise Unclear("the same name twice")
+    if claim.connective != "and":
+        if REPLIER in agents or claim.source in agents:
+            raise Unclear("somebody does not know what he did himself")
+    elif len(places) > 1 and "singular" in map(number_of, things):
+        raise Unclear("a single thing in two places")
 
 
-def _add_surroundings(state: State, exchange: Exchange) -> None:
-    """Add where people went besides, and where things went by themselves."""
-    reply, oddity = exchange.reply, exchange.oddity
-    if isinstance(reply, Claim) and reply.then is not None:
-        then = reply.then
-        agents, _, places = exchange.claimed
-        if len(agents) != 1:
-            raise Unclear("several people went to a place, or nobody")
-        if reply.denied and then in places:
-            state.deny_visit(agents[0], then)
-        elif then in places:
-            raise Unclear("the agent went to where the agent was")
-        else:
-            state.visit(agents[0], (then,))
-    if oddity and oddity.place is not None:
-        _, things, places = exchange.claimed
-        if len(things) != 1 or len(places) != 1:
-            raise Unclear("several things or places for an oddity to move")
-        state.move(things[0], places[0], oddity.place, None)
+def _go_on(state: State, exchange: Exchange, then: str) -> None:
+    """Add where the agent of a claim went afterwards, or was instead."""
+    agents, _, places = exchange.claimed
+    if len(agents) != 1:
+        raise Unclear("several people went to a place, or nobody")
+    if exchange.claim.denied:
+        for place in places:
+            state.deny_visit(agents[0], place)
+    elif then in places:
+        raise Unclear("the agent went to where the agent was")
+    if then not in places:
+        state.visit(agents[0], (then,))
 
 
-def _question_slots(exchange: Exchange) -> tuple[str, str]:
-    """Return the thing and the place of a question whose form has both."""
-    assert exchange.thing is not None
-    assert exchange.place is not None
-    return exchange.thing, exchange.place
+def _question_slots(state: State, exchange: Exchange) -> tuple[str, str, Cell | None]:
+    """Return the thing and the place of a question, and what was told of the things there.
 
-
-def _add_reply(state: State, exchange: Exchange, question: Unanswered | None = None) -> None:
-    """Add a claim, or else that the question, if given, got no answer."""
-    if isinstance(exchange.reply, Claim):
-        _add_claim(state, exchange)
-    elif question:
-        state.leave_unanswered(question)
+    Raises:
+        Unclear: Another place was told, so nobody would ask about this one.
+    """
+    thing, place = exchange.thing, exchange.place
+    assert thing is not None
+    assert place is not None
+    cells = state.cells.get(thing)
+    if cells and place not in cells:
+        raise Unclear("asked about another place than the one that was told")
+    return thing, place, cells[place] if cells else None
 
 
 def _add_claim(state: State, exchange: Exchange) -> None:
@@ -716,25 +525,16 @@ def _add_claim(state: State, exchange: Exchange) -> None:
     claim = exchange.claim
     agents, things, places = exchange.claimed
     if claim.source and not claim.denied:
-        for thing, person in product(things, filter(None, (claim.source, claim.origin))):
-            state.reported.setdefault(thing, set()).add(person)
-            state.know(thing, person)
-            if claim.origin:
-                state.passed_on.add(thing)
+        state.reported.update(things)
     if claim.denied:
         for thing, place in product(things, places):
-            if agents:
-                for agent in agents:
-                    state.deny_act(agent, thing, place)
-            else:
+            for agent in agents:
+                state.deny_act(agent, thing, place)
+            if not agents:
                 state.deny_place(thing, place)
     elif claim.connective in ("or", "if not") and len(agents) < 2:
         for thing in things:
-            state.leave_alternatives(thing, places)
-            if agents:
-                state.alternative_agents[thing] = agents
-            for agent in agents:
-                state.know(thing, agent, perhaps=len(things) > 1)
+            state.leave_alternatives(thing, places, agents)
     else:
         spread = len(places) > 1
         if spread and any(set(state.cells.get(thing, ())) - set(places) for thing in things):
@@ -747,14 +547,25 @@ def _add_claim(state: State, exchange: Exchange) -> None:
             state.spread.update(things)
 
 
+def _add_reply(state: State, exchange: Exchange, question: Unanswered) -> None:
+    """Add a claim, or else that the question got no answer."""
+    if isinstance(exchange.reply, Claim):
+        _add_claim(state, exchange)
+    else:
+        state.leave_unanswered(question)
+
+
 def _did(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
+    thing, place, cell = _question_slots(state, exchange)
     assert exchange.agent is not None
+    is_told = cell is not None and exchange.agent in cell.agents
+    if is_told or (exchange.agent, thing, place) in state.denied_acts:
+        raise Unclear("asked who did it after that was told")
     if isinstance(exchange.reply, Claim):
         agents, things, places, *_ = exchange.reply
         if agents == (exchange.agent,) or things == (thing,) or places == (place,):
             raise Unclear("the reply repeats the question as if it said something else")
-        if things:
+        if things and thing not in things:
             state.deny_act(exchange.agent, thing, place)
     if exchange.reply == "no":
         state.deny_act(exchange.agent, thing, place)
@@ -766,18 +577,16 @@ def _did(state: State, exchange: Exchange) -> None:
 
 def _where(state: State, exchange: Exchange) -> None:
     assert exchange.thing is not None
-    if exchange.thing in state.asked_where:
-        raise Unclear("their place is asked for twice")
-    if exchange.thing in state.agreed:
-        raise Unclear("asked after the speakers agreed on it")
-    if exchange.claim.denied and state.cells.get(exchange.thing):
-        raise Unclear("the replier has said more than where they are not")
+    if exchange.thing in state.asked_where or state.cells.get(exchange.thing):
+        raise Unclear("their place is asked for twice, or after it was told")
     state.asked_where.add(exchange.thing)
     _add_reply(state, exchange, ("where", exchange.thing, ""))
 
 
 def _amount(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
+    thing, place, cell = _question_slots(state, exchange)
+    if cell and (cell.whole is False or (exchange.amount == SOME and (cell.whole or cell.counted))):
+        raise Unclear("asked how many after that was told, or whether some after all")
     if exchange.reply == "yes":
         # "Some" implies "not all" only in a statement, not in a question.
         state.put(thing, place, ANY if exchange.amount == SOME else exchange.amount)
@@ -790,47 +599,19 @@ def _amount(state: State, exchange: Exchange) -> None:
 
 
 def _count(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
-    if state.cell(thing, place) is None and any(
-        act[1:] == (thing, place) for act in state.denied_acts
-    ):
+    thing, place, cell = _question_slots(state, exchange)
+    if cell is None and any(act[1:] == (thing, place) for act in state.denied_acts):
         raise Unclear("how many of things that an agent did not put there")
+    if cell and cell.counted:
+        raise Unclear("asked how many after that was told")
     _add_reply(state, exchange, ("count", thing, place))
-
-
-def _who(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
-    cell = state.cell(thing, place)
-    if cell is None:
-        raise Unclear("who put things in a place where they are not")
-    if isinstance(exchange.reply, Claim):
-        known = ALL if cell.whole else ANY  # the reply tells nothing new of the amount
-        exchange = exchange._replace(reply=exchange.reply._replace(amount=known))
-    _add_reply(state, exchange, ("who", thing, place))
-
-
-def _still(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
-    if isinstance(exchange.reply, Claim):
-        state.move(thing, place, exchange.reply.places[0], exchange.reply.agents[0])
-    elif exchange.reply != "yes" or state.cell(thing, place) is None:
-        raise Unclear("still in a place where they perhaps never were")
-
-
-def _knows(state: State, exchange: Exchange) -> None:
-    assert exchange.agent is not None
-    assert exchange.thing is not None
-    if exchange.reply == "yes":
-        state.know(exchange.thing, exchange.agent)
-    elif exchange.reply == "no":
-        if (exchange.thing, exchange.agent) in state.knowers | state.maybe_knowers:
-            raise Unclear("the agent does not know, and knows")
-        state.not_knowers.add((exchange.thing, exchange.agent))
 
 
 def _went(state: State, exchange: Exchange) -> None:
     agent, place, reply = exchange.agent, exchange.place, exchange.reply
     assert agent is not None
+    if (agent, place) in state.went or (place is None and agent in (who for who, _ in state.went)):
+        raise Unclear("asked where somebody went after that was told")
     if reply in ("unknown", "likely"):
         state.leave_journey_open(agent, ())
     elif not isinstance(reply, Claim):
@@ -839,6 +620,9 @@ def _went(state: State, exchange: Exchange) -> None:
             state.visit(agent, (place,))
         else:
             state.deny_visit(agent, place)
+    elif reply.denied:
+        for other in reply.places:
+            state.deny_visit(agent, other)
     elif reply.connective in ("or", "if not"):
         if place is not None:
             raise Unclear("an alternative in reply to a question of yes or no")
@@ -851,45 +635,11 @@ def _went(state: State, exchange: Exchange) -> None:
         state.visit(agent, reply.places)
 
 
-def _shall(state: State, exchange: Exchange) -> None:
-    thing, place = _question_slots(exchange)
-    if not is_event(thing):
-        raise Unclear("a proposal of where things are")
-    if state.cells.get(thing) or thing in state.alternatives or thing in state.asked_where:
-        raise Unclear("a proposal of what is settled")
-    if (thing, place) in state.offered and exchange.reply != "yes":
-        raise Unclear("the replier turns down what the replier proposed")
-    state.offered.update((thing, other) for other in exchange.claim.places)
-    if exchange.reply == "yes":
-        state.put(thing, place, THE)
-        state.agreed.add(thing)
-        return
-    if exchange.reply == "no" or isinstance(exchange.reply, Claim):
-        state.deny_place(thing, place)
-        if place in exchange.claim.places:
-            raise Unclear("a proposal of what is turned down")
-    else:
-        state.leave_unanswered(("whether", thing, place))
-    if exchange.reply != "no":
-        state.doubted.add(thing)
-
-
-def _nothing(state: State, exchange: Exchange) -> None:
-    """Leave the state as it is: small talk; "are you sure?" counts with the exchange before."""
-
-
 _UPDATES = {
     "did": _did,
     "where": _where,
     "amount": _amount,
     "count": _count,
-    "what": _add_reply,
-    "who": _who,
-    "still": _still,
-    "knows": _knows,
-    "sure": _nothing,
     "went": _went,
     "where to": _went,
-    "shall": _shall,
-    "chat": _nothing,
 }

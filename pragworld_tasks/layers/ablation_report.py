@@ -69,7 +69,7 @@ class LayerReport(Report):
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> report.selected("useful"), report.selected("useful", by="sign")
-        ([], [0, 1])
+        ([], [0, 1, 2])
     """
 
     schema = LAYERS

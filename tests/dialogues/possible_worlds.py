@@ -1,9 +1,9 @@
 """What a dialogue establishes, by brute force: an independent check of `world.interpret`.
 
-For every kind of things, list all worlds that the dialogue allows: how many of them are where, who
-put them there, and where they were before. The answer to a question is yes if what it asks holds in
-all of these worlds, so it is no if the dialogue does not mention it. It is excluded if it holds in none of
-them, and undetermined otherwise.
+For every kind of things, list all worlds that the dialogue allows: how many of them are where, and
+who put them there. Nobody puts things in a place where they did not go. The answer to a question is
+yes if what it asks holds in all of these worlds, so it is no if the dialogue does not mention it. It
+is excluded if it holds in none of them, and undetermined otherwise.
 
 A few values stand for everything that the dialogue does not mention: two strangers, two places, and
 the numbers 1 and 99. There are two of each, because a single one would be known.
@@ -35,71 +35,45 @@ Topic = tuple[str, str, str]  # "where", "whether", "count" or "who"; thing; pla
 
 
 class Batch(NamedTuple):
-    """Things of one kind in one place and who put them there; nobody, if they moved by themselves."""
+    """Things of one kind in one place and who put them there."""
 
     number: int
     authors: frozenset[str]
 
 
-NOBODY: frozenset[str] = frozenset()
-NOTHING = Batch(0, NOBODY)
-Layout = dict[str, Batch]  # the things of one kind at one moment, by place, without empty batches
-History = list[Layout]  # a layout for each moment; only moves change it
-
-
-class Move(NamedTuple):
-    """A move of all things in one place to another, by nobody if they moved by themselves."""
-
-    origin: str
-    to: str
-    authors: frozenset[str]
+NOTHING = Batch(0, frozenset())
+Layout = dict[str, Batch]  # the things of one kind by place, without empty batches
 
 
 class Either(NamedTuple):
-    """Two kinds of things, one of which is in the place, each at a moment of its own story."""
+    """Two kinds of things, one of which is in the place."""
 
     things: tuple[str, str]
-    moments: tuple[int, int]
     place: str
 
 
 @dataclass
 class Story:
-    """What the dialogue says about one kind of things. A moment is the number of moves before it.
+    """What the dialogue says about one kind of things.
 
     Attributes:
         places: The mentioned places, each with the groups of people who may have put things there.
         numbers: The mentioned numbers.
-        moves: The moves in order.
-        of_batches: Conditions on every place and its batch, each with its moment.
-        of_layouts: Conditions on the whole layout, each with its moment.
-        knowing, ignorant: Moment and person who knows, or does not know, where the things are.
-        told: Who said where the things are.
+        of_batches: Conditions on every place and its batch.
+        of_layouts: Conditions on the whole layout.
     """
 
     places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
     numbers: set[int] = field(default_factory=set)
-    moves: list[Move] = field(default_factory=list)
-    of_batches: list[tuple[int, Callable[[str, Batch], bool]]] = field(default_factory=list)
-    of_layouts: list[tuple[int, Callable[[Layout], bool]]] = field(default_factory=list)
-    knowing: set[tuple[int, str]] = field(default_factory=set)
-    ignorant: set[tuple[int, str]] = field(default_factory=set)
-    told: set[str] = field(default_factory=set)
-
-    @property
-    def now(self) -> int:
-        """The latest moment."""
-        return len(self.moves)
+    of_batches: list[Callable[[str, Batch], bool]] = field(default_factory=list)
+    of_layouts: list[Callable[[Layout], bool]] = field(default_factory=list)
 
     # Facts to add
 
-    def requires(
-        self, place: str, fits: Callable[[Batch], bool], moment: int | None = None
-    ) -> None:
-        """Add a condition on the batch in the place, at the latest moment unless at another."""
+    def requires(self, place: str, fits: Callable[[Batch], bool]) -> None:
+        """Add a condition on the batch in the place."""
         self.places[place]
-        when = self.now if moment is None else moment
-        self.of_batches.append((when, lambda where, batch: where != place or fits(batch)))
+        self.of_batches.append(lambda where, batch: where != place or fits(batch))
 
     def counts(self, place: str, fits: Callable[[int], bool]) -> None:
         """Add a condition on the number of things in the place."""
@@ -118,7 +92,7 @@ class Story:
         else:
             self.counts(place, bool)
         if kind == "some":
-            self.of_layouts.append((self.now, lambda layout: len(layout) > 1))
+            self.of_layouts.append(lambda layout: len(layout) > 1)
 
     def all_in_each_of(self, places: Sequence[str]) -> None:
         """Add that there are things in each of the places, and none elsewhere."""
@@ -131,15 +105,15 @@ class Story:
         for place in places:
             self.all_or_none_in(place)
         self._none_outside(places)
-        self.of_layouts.append((self.now, bool))
+        self.of_layouts.append(bool)
 
     def all_or_none_in(self, place: str) -> None:
         """Add that all of the things are in the place, or none of them."""
         self.places[place]
-        self.of_layouts.append((self.now, lambda layout: place not in layout or len(layout) == 1))
+        self.of_layouts.append(lambda layout: place not in layout or len(layout) == 1)
 
     def _none_outside(self, places: Sequence[str]) -> None:
-        self.of_batches.append((self.now, lambda where, batch: where in places or not batch.number))
+        self.of_batches.append(lambda where, batch: where in places or not batch.number)
 
     def put_by(self, place: str, groups: Sequence[frozenset[str]]) -> None:
         """Add that one of the groups put the things in the place, if there are any."""
@@ -147,46 +121,26 @@ class Story:
         self.requires(place, lambda batch: not batch.number or batch.authors in groups)
 
     def never_put_by(self, place: str, agent: str) -> None:
-        """Add that the agent has put none of the things in the place, now or before."""
-        for moment in range(self.now + 1):
-            self.requires(place, lambda batch: agent not in batch.authors, moment)
+        """Add that the agent has put none of the things in the place."""
+        self.requires(place, lambda batch: agent not in batch.authors)
 
-    def add_move(self, move: Move) -> None:
-        """Add a move, which begins a new moment."""
-        self.places[move.to]
-        self.moves.append(move)
+    # Layouts that fit the facts
 
-    # Histories that fit the facts
-
-    def knowers(self, history: History, moment: int) -> set[str]:
-        """Return who put the things there, and who is said to know where they are.
-
-        A move ends what people knew before it.
-        """
-        if moment:
-            authors = set(self.moves[moment - 1].authors)
-        else:
-            authors = {author for batch in history[0].values() for author in batch.authors}
-        return authors | {agent for when, agent in self.knowing if when == moment}
-
-    def histories(self) -> Iterator[History]:
-        """Yield all histories that fit the facts."""
+    def layouts(self) -> Iterator[Layout]:
+        """Yield all layouts that fit the facts."""
         places = [*self.places, *UNNAMED_PLACES]
-        at_first = [fits for moment, fits in self.of_batches if not moment]
         options = [
-            [
-                batch
-                for batch in self._batches(place)
-                if all(fits(place, batch) for fits in at_first)
-            ]
+            [batch for batch in self._batches(place) if self._fits(place, batch)]
             for place in places
         ]
         for batches in itertools.product(*options):
             occupied = zip(places, batches, strict=True)
             layout = {place: batch for place, batch in occupied if batch.number}
-            history = self._moved(layout)
-            if history and self._fits(history):
-                yield history
+            if all(fits(layout) for fits in self.of_layouts):
+                yield layout
+
+    def _fits(self, place: str, batch: Batch) -> bool:
+        return all(fits(place, batch) for fits in self.of_batches)
 
     def _batches(self, place: str) -> Iterator[Batch]:
         yield NOTHING
@@ -197,43 +151,16 @@ class Story:
             for authors in (*self.places[place], *STRANGERS):
                 yield Batch(number, authors)
 
-    def _moved(self, layout: Layout) -> History | None:
-        """Return the history that starts with the layout, or None if a move is impossible.
-
-        All things in one place were put there together, so no move leads to an occupied place.
-        """
-        history = [layout]
-        for origin, to, authors in self.moves:
-            layout = dict(history[-1])
-            if origin not in layout or to in layout:
-                return None
-            layout[to] = Batch(layout.pop(origin).number, authors)
-            history.append(layout)
-        return history
-
-    def _fits(self, history: History) -> bool:
-        return (
-            all(
-                fits(place, history[moment].get(place, NOTHING))
-                for moment, fits in self.of_batches
-                if moment
-                for place in (*self.places, *UNNAMED_PLACES)
-            )
-            and all(fits(history[moment]) for moment, fits in self.of_layouts)
-            and not any(agent in self.knowers(history, when) for when, agent in self.ignorant)
-        )
-
 
 class PossibleWorlds:
     """The worlds that a dialogue allows.
 
-    Kinds of things are independent of each other and of where people went, so each has histories of
-    its own, and they combine freely. The exception is "the pears or the plums": a history of one
-    kind stays if it is compatible with some history of the other. That is enough, because no kind
-    of things is in two such pairs.
+    Kinds of things are independent of each other, so each has layouts of its own, and they combine
+    freely. The exception is "the pears or the plums": a layout of one kind stays if it is compatible
+    with some layout of the other. That is enough, because no kind of things is in two such pairs.
 
     Attributes:
-        histories: The possible histories by kind of things.
+        layouts: The possible layouts by kind of things.
         journeys: The possible sets of places by agent who may have gone there.
         left_open: What the dialogue asks and leaves open.
 
@@ -245,46 +172,43 @@ class PossibleWorlds:
         self._stories: dict[str, Story] = defaultdict(Story)
         self._eithers: list[Either] = []
         self._trips: dict[str, list[tuple[tuple[str, ...], int]]] = defaultdict(list)
-        self._more_histories: dict[tuple[str, str, str, int], list[History]] = {}
+        self._more_layouts: dict[tuple[str, str, str], list[Layout]] = {}
         self.left_open: set[Topic] = set()
-        resolved = _resolved(exchanges)
-        for exchange, after in zip(resolved, [*resolved[1:], None], strict=True):
-            is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
-            if after is not None and after.form == "sure" and isinstance(after.reply, Claim):
-                exchange = exchange._replace(reply=after.reply)  # the right answer instead
-            if exchange.reply in ("unknown", "likely") or is_withdrawn:
+        for exchange in _resolved(exchanges):
+            if exchange.reply in ("unknown", "likely"):
                 self._leave_open(exchange)
             else:
                 self._add_exchange(exchange)
-        self.histories = {thing: list(story.histories()) for thing, story in self._stories.items()}
+        self.journeys = {agent: list(_journeys(trips)) for agent, trips in self._trips.items()}
+        self._shunned = {
+            (agent, place)
+            for agent, trips in self._trips.items()
+            for places, visited in trips
+            for place in places
+            if not visited
+        }
+        for story in self._stories.values():
+            self._keep_away(story)
+        self.layouts = {thing: list(story.layouts()) for thing, story in self._stories.items()}
         for either in self._eithers:
             self._exclude(either)
-        self.journeys = {agent: list(_journeys(trips)) for agent, trips in self._trips.items()}
 
     def __bool__(self) -> bool:
         """Return whether there is any world."""
-        return all(self.histories.values()) and all(self.journeys.values())
+        return all(self.layouts.values()) and all(self.journeys.values())
 
     # Facts
+
+    def _keep_away(self, story: Story) -> None:
+        """Add that nobody put the things in a place where they did not go."""
+        for agent, place in self._shunned:
+            story.never_put_by(place, agent)
 
     def _add_exchange(self, exchange: Exchange) -> None:
         form, agent, thing, place = exchange.form, exchange.agent, exchange.thing, exchange.place
         reply = exchange.reply
         if form in ("went", "where to"):
             self._add_journey(exchange)
-        elif form == "knows" and agent and thing:
-            story = self._stories[thing]
-            (story.knowing if reply == "yes" else story.ignorant).add((story.now, agent))
-        elif form == "shall" and thing and place:
-            if reply == "yes":
-                self._stories[thing].amounts(place, Amount("the"))
-            else:
-                self._stories[thing].counts(place, lambda count: not count)
-        elif form == "still" and thing and place:
-            self._stories[thing].counts(place, bool)
-            if isinstance(reply, Claim):
-                move = Move(place, reply.places[0], frozenset(reply.agents))
-                self._stories[thing].add_move(move)
         elif isinstance(reply, Claim):
             self._add_claim(exchange, reply)
         elif form == "did" and reply == "yes":
@@ -302,25 +226,14 @@ class PossibleWorlds:
         if isinstance(reply, Claim) and reply.then:
             (agent,) = reply.agents or (agent,)
             assert agent is not None
-            stayed_away = reply.denied and reply.then in (place, *reply.places)
-            self._trips[agent].append(((reply.then,), 0 if stayed_away else 1))
-        if exchange.oddity and exchange.oddity.place is not None:
-            claim = reply if isinstance(reply, Claim) else Claim()
-            (thing,), (place,) = claim.things or (thing,), claim.places or (place,)
-            assert thing is not None
-            assert place is not None
-            self._stories[thing].add_move(Move(place, exchange.oddity.place, NOBODY))
+            was_at = () if reply.denied and reply.then == place else (reply.then,)
+            self._trips[agent].append((was_at, len(was_at)))
+            if reply.denied and place:  # an alibi: the agent was not there
+                self._trips[agent].append(((place,), 0))
 
     def _leave_open(self, exchange: Exchange) -> None:
         thing, place = exchange.thing or "", exchange.place or ""
-        kinds = {
-            "where": "where",
-            "amount": "whether",
-            "count": "count",
-            "did": "who",
-            "who": "who",
-            "shall": "whether",
-        }
+        kinds = {"where": "where", "amount": "whether", "count": "count", "did": "who"}
         if exchange.form in kinds:
             kind = kinds[exchange.form]
             self.left_open.add((kind, thing, "" if kind == "where" else place))
@@ -343,17 +256,14 @@ class PossibleWorlds:
         if is_choice and len(things) > 1:
             if any(thing in either.things for either in self._eithers for thing in things):
                 raise ValueError("an alternative inside an alternative")
-            moments = (stories[0].now, stories[1].now)
-            self._eithers.append(Either((things[0], things[1]), moments, places[0]))
-        if exchange.form == "did" and claim.things and exchange.thing and exchange.place:
+            self._eithers.append(Either((things[0], things[1]), places[0]))
+        if exchange.form == "did" and claim.things and exchange.thing not in claim.things:
             # Other things than those that the question is about.
             assert exchange.agent is not None
+            assert exchange.thing is not None
+            assert exchange.place is not None
             self._stories[exchange.thing].never_put_by(exchange.place, exchange.agent)
         for thing, story in zip(things, stories, strict=True):
-            for person in (claim.source, claim.origin):
-                if person is not None:
-                    story.told.add(person)
-                    story.knowing.add((story.now, person))
             if is_choice and len(agents) < 2:
                 self.left_open.add(("where", thing, ""))
             if is_choice and len(things) > 1:
@@ -362,8 +272,6 @@ class PossibleWorlds:
                 story.all_in_one_of(places)
             elif len(places) > 1:
                 story.all_in_each_of(places)
-            elif exchange.form == "who":
-                story.counts(places[0], bool)
             else:
                 story.amounts(places[0], claim.amount)
             if agents:
@@ -373,65 +281,59 @@ class PossibleWorlds:
     def _add_journey(self, exchange: Exchange) -> None:
         """Add that the agent went to all of the places, to one, or to none."""
         assert exchange.agent is not None
+        trips = self._trips[exchange.agent]
         places: tuple[str, ...] = (exchange.place,) if exchange.place else ()
         visited = 0 if exchange.reply == "no" else 1
         if isinstance(exchange.reply, Claim):
             if exchange.place:  # other places than the one that the question is about
-                self._trips[exchange.agent].append(((exchange.place,), 0))
+                trips.append(((exchange.place,), 0))
             places = exchange.reply.places
             visited = 1 if exchange.reply.connective in ("or", "if not") else len(places)
-        self._trips[exchange.agent].append((places, visited))
+            if exchange.reply.denied:
+                visited = 0
+        trips.append((places, visited))
 
     def _exclude(self, either: Either) -> None:
-        """Keep the histories of either kind that are compatible with some history of the other."""
-        sides = list(zip(either.things, either.moments, strict=True))
+        """Keep the layouts of either kind that are compatible with some layout of the other."""
         there = [
-            [either.place in history[moment] for history in self.histories[thing]]
-            for thing, moment in sides
+            [either.place in layout for layout in self.layouts[name]] for name in either.things
         ]
-        for (thing, _), own, others in zip(sides, there, reversed(there), strict=True):
-            histories = zip(self.histories[thing], own, strict=True)
-            self.histories[thing] = [
-                history for history, is_there in histories if (not is_there) in others
+        for thing, own, others in zip(either.things, there, reversed(there), strict=True):
+            layouts = zip(self.layouts[thing], own, strict=True)
+            self.layouts[thing] = [
+                layout for layout, is_there in layouts if (not is_there) in others
             ]
 
     # Questions
 
     def answer(self, question: Question) -> bool | None:
-        """Return whether what the question asks holds in all worlds.
-
-        Return None if it asks who put things in a place, or how many are there, and there are none
-        or they moved there by themselves.
-        """
-        form, _, agent, thing, place, number, *_ = question
-        if form == "went":
-            return agent in self.journeys and all(place in went for went in self.journeys[agent])
-        story = self._stories[thing]
-        if form == "told":
-            return agent in story.told
-        if form == "moved":
-            return any(move.to == place and agent in move.authors for move in story.moves)
-        histories = self._histories(thing)
-        if form == "agent knows":
-            return all(agent in story.knowers(history, story.now) for history in histories)
-        if form == "where":
-            return len({frozenset(history[-1]) for history in histories}) == 1
-        if place not in story.places:
-            place = UNNAMED_PLACES[0]
-        if form in ("who", "how many"):
-            batches = {history[-1].get(place, NOTHING) for history in histories}
-            settled = {batch.authors if form == "who" else batch.number for batch in batches}
-            if batches == {NOTHING} or settled == {NOBODY}:
+        """Return whether the answer is yes, or None if the question presupposes what is not so."""
+        form, _, thing, place, _ = question
+        layouts = self._layouts(thing)
+        if form.endswith("where"):
+            return len({frozenset(layout) for layout in layouts}) == 1
+        if form.endswith("how many"):
+            numbers = self._numbers_by_place(thing).values()
+            return any(len(counts) == 1 and counts != {0} for counts in numbers)
+        if form.endswith("who"):
+            batches = {layout.get(place, NOTHING) for layout in layouts}
+            if batches == {NOTHING} and place in self._stories[thing].places:
                 return None
-            return NOTHING not in batches and len(settled) == 1
-        if form.startswith("left"):
-            return all(_was_left(form, history, agent, place, number) for history in histories)
-        return all(_holds(form, history[-1], place, number) for history in histories)
+            return NOTHING not in batches and len({batch.authors for batch in batches}) == 1
+        return all(_holds(question, layout) for layout in layouts)
 
-    def _histories(self, thing: str) -> list[History]:
-        if thing not in self.histories:
-            self.histories[thing] = list(self._stories[thing].histories())
-        return self.histories[thing]
+    def _layouts(self, thing: str) -> list[Layout]:
+        if thing not in self.layouts:
+            self._keep_away(self._stories[thing])
+            self.layouts[thing] = list(self._stories[thing].layouts())
+        return self.layouts[thing]
+
+    def _numbers_by_place(self, thing: str) -> dict[str, set[int]]:
+        layouts = self._layouts(thing)
+        return {
+            place: {layout.get(place, NOTHING).number for layout in layouts}
+            for place in self._stories[thing].places
+        }
 
     # What answers rest on
 
@@ -439,89 +341,56 @@ class PossibleWorlds:
         """Return what the answer rests on."""
         if self.answer(question):
             return "entailed"
-        is_excluded = not self._may_hold(question) or (
-            question.kind in ("sure", "know") and self._is_left_open(question)
-        )
-        return "excluded" if is_excluded else "undetermined"
+        if question.is_about_speaker:
+            return "excluded" if self._is_left_open(question) else "undetermined"
+        layouts = self._layouts_with(question.thing, question.place, question.agent)
+        may_hold = any(_holds(question, layout, or_part=True) for layout in layouts)
+        return "undetermined" if may_hold else "excluded"
 
-    def _may_hold(self, question: Question) -> bool:
-        """Return whether what the question asks holds in some world."""
-        form, _, agent, thing, place, number, *_ = question
-        if form == "went":
-            journeys = self.journeys.get(agent)
-            denied = journeys and place in {
-                place for went, _ in self._trips[agent] for place in went
-            }
-            return not denied or any(place in went for went in journeys or ())
-        story = self._stories[thing]
-        if form == "agent knows":
-            return (story.now, agent) not in story.ignorant
-        if form in ("told", "where", "who", "how many"):
-            return True
-        histories = self._histories_with(thing, place, agent, number)
-        if form == "moved":
-            return any(agent in history[-1].get(place, NOTHING).authors for history in histories)
-        if form.startswith("left"):
-            return any(_was_left(form, history, agent, place, number) for history in histories)
-        return any(_holds(form, history[-1], place, number) for history in histories)
-
-    def _histories_with(self, thing: str, place: str, agent: str, number: int) -> list[History]:
-        """Return the histories in which the agent may have put that many things in the place."""
-        key = thing, place, agent, number
-        if key not in self._more_histories:
+    def _layouts_with(self, thing: str, place: str, agent: str) -> list[Layout]:
+        """Return the layouts in which the agent may have put things in the place."""
+        key = thing, place, agent
+        if key not in self._more_layouts:
+            self._layouts(thing)
             story = self._stories[thing]
             groups = story.places.get(place, set()) | ({frozenset({agent})} if agent else set())
-            story = replace(
-                story,
-                places=story.places | {place: groups},
-                numbers=story.numbers | ({number} if number else set()),
-            )
-            self._more_histories[key] = list(story.histories())
-        return self._more_histories[key]
+            story = replace(story, places=story.places | {place: groups})
+            self._more_layouts[key] = list(story.layouts())
+        return self._more_layouts[key]
 
     def _is_left_open(self, question: Question) -> bool:
         """Return whether the dialogue asks, or speaks of, what the question is about, in vain."""
-        form, _, _, thing, place, *_ = question
-        histories = self._histories(thing)
-        batches = {history[-1].get(place, NOTHING) for history in histories}
-        authors = {batch.authors for batch in batches}
-        numbers = {batch.number for batch in batches}
-        is_counted = not numbers.issuperset(UNNAMED_NUMBERS)
-        topics: set[Topic] = set()
-        if form != "agent knows" and form not in ("who", "how many"):
-            topics.add(("where", thing, ""))
-        if form in ("any", "all", "exactly", "left"):
-            topics.add(("whether", thing, place))
-        if form in ("who", "left"):
-            topics.add(("who", thing, place))
-        if form in ("how many", "exactly"):
-            topics.add(("count", thing, place))
-        if topics & self.left_open:
+        form, _, thing, place, _ = question
+        if form.endswith("where"):
+            return ("where", thing, "") in self.left_open
+        if form.endswith("how many"):
+            if any(kind == "count" and name == thing for kind, name, _ in self.left_open):
+                return True
+            numbers = self._numbers_by_place(thing).values()
+            return any(
+                0 not in counts and not counts.issuperset(UNNAMED_NUMBERS) for counts in numbers
+            )
+        if ("who", thing, place) in self.left_open:
             return True
-        if NOTHING in batches or place not in self._stories[thing].places:
-            return False
-        if form in ("who", "left") and not authors.intersection(STRANGERS):
-            return True  # one of two people
-        return form in ("how many", "exactly") and is_counted
+        batches = {layout.get(place, NOTHING) for layout in self._layouts(thing)}
+        authors = {batch.authors for batch in batches}
+        return NOTHING not in batches and not authors.intersection(STRANGERS)  # one of two people
 
 
-def _was_left(form: str, history: History, agent: str, place: str, number: int) -> bool:
-    """Return whether the agent put the things in the place at some moment of the history."""
-    fact = form.removeprefix("left").strip() or "any"
-    return any(
-        agent in layout.get(place, NOTHING).authors and _holds(fact, layout, place, number)
-        for layout in history
-    )
+def _holds(question: Question, layout: Layout, or_part: bool = False) -> bool:
+    """Return whether what a question asks of things in a place holds in the layout.
 
-
-def _holds(fact: str, layout: Layout, place: str, number: int) -> bool:
-    """Return whether the fact about the things in the place holds in the layout."""
-    count = layout.get(place, NOTHING).number
-    if fact == "exactly":
-        return count == number
-    if fact == "more than":
-        return count > number
-    return count > 0 and (fact != "all" or len(layout) == 1)
+    Args:
+        question: The question.
+        layout: The layout.
+        or_part: Whether it suffices that it holds for some of the things if it is about "the" things.
+    """
+    form, agent, _, place, _ = question
+    batch = layout.get(place, NOTHING)
+    if form == "left" and agent not in batch.authors:
+        return False
+    is_of_all = form == "all" or (form in ("the", "left") and not or_part)
+    return batch.number > 0 and (len(layout) == 1 or not is_of_all)
 
 
 def _journeys(trips: list[tuple[tuple[str, ...], int]]) -> Iterator[frozenset[str]]:
@@ -538,11 +407,6 @@ def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
     resolved = []
     mentioned: list[set[str | None]] = [set(), set(), set()]
     for exchange in exchanges:
-        if exchange.form == "sure":  # "are you sure?" is about the exchange before it
-            resolved.append(exchange)
-            if isinstance(exchange.reply, Claim) and len(resolved) > 1:
-                mentioned = _names(resolved[-2]._replace(reply=exchange.reply))
-            continue
         asked = [exchange.agent, exchange.thing, exchange.place]
         for slot, forms in enumerate((ASKS_AGENT, ASKS_THING, ASKS_PLACE)):
             if exchange.form in forms and asked[slot] is None:
@@ -551,16 +415,10 @@ def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
                 (asked[slot],) = mentioned[slot]
         agent, thing, place = asked
         resolved.append(exchange._replace(agent=agent, thing=thing, place=place))
-        mentioned = _names(resolved[-1])
+        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+        mentioned = [
+            {agent, claim.source, *claim.agents} - {None},
+            {thing, *claim.things} - {None},
+            {place, claim.then, *claim.places} - {None},
+        ]
     return resolved
-
-
-def _names(exchange: Exchange) -> list[set[str | None]]:
-    """Return the people, the things and the places that an exchange mentions."""
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
-    odd_place = (exchange.oddity.place if exchange.oddity else None) or None
-    return [
-        {exchange.agent, claim.source, claim.origin, *claim.agents} - {None},
-        {exchange.thing, *claim.things} - {None},
-        {exchange.place, odd_place, claim.then, *claim.places} - {None},
-    ]

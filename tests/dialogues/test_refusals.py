@@ -10,8 +10,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.dialogues.settings import TrackingSettings
 from pragworld_tasks.errors import InputError
 
 EITHER = "pass either --out FILE, to write, or --show, to read"
@@ -41,8 +40,8 @@ EITHER = "pass either --out FILE, to write, or --show, to read"
         ("--out x.csv --domains conversation --split test_long", "the domain 'conversation' has no split 'test_long'"),
         ("--out x.csv --domains conversation --split test_vocabulary", "has no split 'test_vocabulary'; use train, validation"),
         ("--out x.csv --alterations 'Negation=1,Quantity Change=1e16'", "the weight of alteration 'Quantity Change' must be a number from 1e-06 to"),
-        ("--out x.csv --domains everyday --alterations 'Quantity Change'", "dialogues of the domain 'everyday' have no amounts to alter; add another domain"),
-        ("--out x.csv --domains conversation --alterations 'Quantifier Change'", "in conversations, only these alterations change an answer: Negation, Quantity Change"),
+        ("--out x.csv --domains shop --alterations 'Quantity Change'", "in the domain 'shop', only these alterations change an answer: Logical Connective Change,"),
+        ("--out x.csv --domains conversation --alterations 'Quantifier Change'", "in the domain 'conversation', only these alterations change an answer: Negation,"),
         ("--out x.csv --domains conversation --alterations Negation", "most conversations have one place for the alteration 'Negation'"),
     ],
 )  # fmt: skip
@@ -64,9 +63,8 @@ def test_a_command_that_cannot_run_says_why_in_one_line(
 
 
 def test_entity_tracking_has_no_conversations() -> None:
-    settings = GeneratorSettings(domains=("household", "conversation"))
     with pytest.raises(InputError, match="entity tracking has no domain 'conversation'"):
-        next(tracking_documents(settings))
+        TrackingSettings(domains=("household", "conversation"))
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])

@@ -8,7 +8,7 @@ from lm_eval_runs import Evaluation, LmEval, metrics_of
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
@@ -18,6 +18,7 @@ from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = GeneratorSettings(groups=8, seed=7)
+TRACKING_SETTINGS = TrackingSettings(groups=8, seed=7)
 PROMPTS = {
     "pragworld_generated": evaluation_prompt,
     "pragworld_generated_conventions": conventions_prompt,
@@ -48,7 +49,9 @@ def evaluated_documents(evaluation: Evaluation, task: str) -> list[Document]:
 @pytest.mark.parametrize("task", TASKS)
 def test_metadata_and_prompts_of_the_paper_reach_the_model(fresh: Evaluation, task: str) -> None:
     assert fresh.returncode == 0, fresh.log
-    expected = tracking_documents(SETTINGS) if task in TRACKING else documents(generate(SETTINGS))
+    expected = documents(generate(SETTINGS))
+    if task in TRACKING:
+        expected = tracking_documents(TRACKING_SETTINGS)
     assert evaluated_documents(fresh, task) == list(expected)
     prompt = PROMPTS.get(task, label_prompt)
     for sample in fresh.samples(task):

@@ -175,8 +175,8 @@ def test_a_record_is_scored_like_its_run(folder: Path, capsys: pytest.CaptureFix
     assert record.metrics["acc"].stderr > 0
     main(["score", str(folder / "record.json")])  # generates the documents from the settings
     assert capsys.readouterr().out == shown
-    with refused("base: 18 responses for 14 documents|base: 14 responses for 18 documents"):
-        settings = '{"groups": 4, "seed": 4}'
+    with refused(r"base: \d+ responses for \d+ documents"):
+        settings = '{"groups": 4, "seed": 6}'
         main(["score", str(folder / "record.json"), "--split", "generated", "--metadata", settings])
 
 

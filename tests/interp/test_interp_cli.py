@@ -1,5 +1,6 @@
 """The command `pragworld-interp`: the effect of its options, and what it needs installed."""
 
+import json
 import re
 import subprocess
 import sys
@@ -21,8 +22,8 @@ from pragworld_tasks.layers.patching_report import PatchingReport, read_patching
 from pragworld_tasks.layers.settings import Intervention
 from pragworld_tasks.tiny import tiny_folder
 
-SEED = 389  # whose first groups are small
-FOUR = ("--split", "generated", "--metadata", f'{{"groups": 4, "seed": {SEED}}}')
+SETTINGS = {"groups": 4, "seed": 391, "domains": "shop"}
+FOUR = ("--split", "generated", "--metadata", json.dumps(SETTINGS))
 TINY = ("--model", str(tiny_folder()), *FOUR)
 Run = Callable[..., Path]
 
@@ -69,7 +70,7 @@ def numbers(report: LayerReport | PatchingReport) -> torch.Tensor:
 
 
 def test_a_limit_takes_the_first_groups_whole(run: Run) -> None:
-    chosen = [document for document in generate(groups=4, seed=SEED) if document.group < 2]
+    chosen = [document for document in generate(**SETTINGS) if document.group < 2]
     report = read_layers(run("ablate", limit=2))
     assert (report.data.groups, report.data.documents) == (2, len(chosen))
     assert [result.row for result in report.documents] == [d.row for d in chosen]
@@ -233,7 +234,12 @@ def test_the_shipped_examples_are_what_the_commands_write(
 ) -> None:
     out = tmp_path / name
     out.write_text("mine")
-    settings = ["--split", "generated", "--metadata", '{"groups": 8, "seed": 4}']
+    settings = [
+        "--split",
+        "generated",
+        "--metadata",
+        '{"groups": 8, "seed": 5, "domains": "household,shop,clinic"}',
+    ]
     main([command, "--model", str(tiny_folder()), *settings, "--out", str(out), "--overwrite"])
     assert_same(out, EXAMPLES / name)
     read: Callable[[Path], Any] = read_layers if command == "ablate" else read_patching

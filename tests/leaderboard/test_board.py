@@ -22,7 +22,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.settings import TrackingSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
@@ -136,7 +136,7 @@ def test_runs_on_the_same_texts_share_a_board_only_if_they_share_groups() -> Non
 
 
 def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:
-    documents = list(tracking_documents(GeneratorSettings(groups=12)))
+    documents = list(tracking_documents(TrackingSettings(groups=12)))
     # Five conversations wrong as a whole: many documents, but few that are independent.
     some = [
         {"yes": "no", "no": "yes"}[document.answer] if document.group < 5 else document.answer

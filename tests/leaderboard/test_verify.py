@@ -178,7 +178,7 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
         (1, put("doc", "group", value=77), "'doc' is not the document of row 1"),
         ("record", put("data", "digest", value="0" * 64), "data.digest is"),
         ("record", put("data", "groups", value=1), "data.groups is 1, but by the samples 3"),
-        ("record", put("data", "split", value="generated_entity_tracking"), "15 responses for"),
+        ("record", put("data", "split", value="generated_entity_tracking"), "no domain 'conversation'"),
         ("record", put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
         # Figures.
         (1, put("acc", value=0.5), r"row 1 .*'acc' is 0.5, but by the response [01]\.0"),
