@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import score
+    from pragworld_tasks.evaluation.statistics import detectable_difference
+    from pragworld_tasks.grouped.grouped_report import score_groups
     from pragworld_tasks.sensitivity.decomposition import decompose
     from pragworld_tasks.text_alterations.alter import alter
 
@@ -39,6 +41,7 @@ __all__ = [
     "compare",
     "conventions_prompt",
     "decompose",
+    "detectable_difference",
     "evaluation_prompt",
     "generate",
     "label_prompt",
@@ -49,6 +52,7 @@ __all__ = [
     "read_documents",
     "read_predictions",
     "score",
+    "score_groups",
     "unreadable_reason",
 ]
 

@@ -8,7 +8,7 @@ from pragworld_tasks.command_line import run_command
 from pragworld_tasks.data.data_command import add_data
 from pragworld_tasks.dialogues.generate_command import add_generate
 from pragworld_tasks.evaluation.collect_command import add_collect
-from pragworld_tasks.evaluation.score_command import add_score
+from pragworld_tasks.grouped.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.submit_command import add_submit, add_verify
 from pragworld_tasks.link import add_link, add_path

@@ -27,7 +27,7 @@ HARNESS = "pragworld_tasks.harness"
 # modules of the root, of which only the entries import rooms.
 ROOMS = (
     *("tiny", "web", "data", "dialogues", "text_alterations", "quantities", "evaluation"),
-    *("sensitivity", "layers", "authoring", "leaderboard"),
+    *("grouped", "sensitivity", "layers", "authoring", "leaderboard"),
 )
 ENTRIES = {HARNESS, "pragworld_tasks.cli", "pragworld_tasks.link"}
 # By name, `data` also finds the documents of the generator, which makes them.
@@ -39,7 +39,8 @@ README_LINES = 160
 BUDGETS = {
     "pragworld_tasks/*.py": 1_525,  # goal: 1,475
     "pragworld_tasks/data": 1_210,
-    "pragworld_tasks/evaluation": 3_000,  # goal: 2,730
+    "pragworld_tasks/evaluation": 2_935,  # goal: 2,730
+    "pragworld_tasks/grouped": 410,  # with the command `score`, which was evaluation's
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,
     "pragworld_tasks/leaderboard": 1_320,
@@ -52,8 +53,8 @@ BUDGETS = {
     "pragworld_interp": 5_000,
     "pragworld_train": 2_700,
 }
-# The rooms of `pragworld_tasks` but layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_920  # goal: 12,600
+# The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
+NINE_ROOMS = 12_855  # goal: 12,600
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000
@@ -292,7 +293,7 @@ def test_a_room_keeps_to_its_budget(room: str) -> None:
 
 def test_rooms_and_tests_keep_to_their_budgets_together() -> None:
     rooms = [room for room in BUDGETS if room.startswith("pragworld_tasks/")]
-    others = ("layers", "dialogues", "text_alterations")
+    others = ("grouped", "layers", "dialogues", "text_alterations")
     nine = [room for room in rooms if not room.endswith(others)]
     assert len(nine) == 9
     assert sum(BUDGETS[room] for room in nine) <= NINE_ROOMS

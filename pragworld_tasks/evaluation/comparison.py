@@ -1,18 +1,21 @@
 """Comparison of runs on the same documents: two in every metric, or many in one table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.scoring import NOT_APPLICABLE, Percent, Printed, ScoreReport
+from pragworld_tasks.evaluation.scoring import NOT_APPLICABLE, Percent, Printed, ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
+    Bools,
     McNemar,
     SignFlip,
+    Tally,
     bootstrap_differences,
     mcnemar,
     percentile_interval,
@@ -25,6 +28,23 @@ from pragworld_tasks.text import (
     format_size,
     markdown_table,
 )
+
+
+class _Compared(Protocol):
+    """What two runs on the same documents are compared by."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def documents(self) -> Sequence[Any]: ...
+    @property
+    def responses_digest(self) -> str: ...
+    @property
+    def tallies(self) -> Mapping[str, Tally]: ...
+    @property
+    def metrics(self) -> Mapping[str, Share]: ...
+    @property
+    def correct(self) -> Bools: ...
 
 
 class Figures(BaseModel, frozen=True):
@@ -45,8 +65,8 @@ class Comparison(Printed):
     differences.
     """
 
-    first: ScoreReport
-    second: ScoreReport
+    first: _Compared
+    second: _Compared
 
     @property
     def names(self) -> tuple[str, str]:
@@ -60,7 +80,8 @@ class Comparison(Printed):
         Intervals use the same draws of groups for both runs, so what makes a group hard for both
         cancels out.
         """
-        first, second = self.first.tallies, self.second.tallies
+        second = self.second.tallies
+        first = {name: of for name, of in self.first.tallies.items() if name in second}
         figures = {}
         for name, drawn in bootstrap_differences(first, second).items():
             low, high = percentile_interval(drawn, LEVEL, first[name].groups, lowest=-1)
@@ -76,23 +97,24 @@ class Comparison(Printed):
     @cached_property
     def on_documents(self) -> McNemar:
         """The exact McNemar test over documents, right or wrong."""
-        return mcnemar(self.first.arrays.correct, self.second.arrays.correct)
+        return mcnemar(self.first.correct, self.second.correct)
 
     @cached_property
     def on_groups(self) -> McNemar | None:
         """The same over groups, right where all documents are; None without alterations."""
-        if not self.first.has_alterations:
-            return None
-        first, second = (run.tallies["robust_acc"].right > 0 for run in (self.first, self.second))
-        return mcnemar(first, second)
+        first, second = (run.tallies.get("robust_acc") for run in (self.first, self.second))
+        return mcnemar(first.right > 0, second.right > 0) if first and second else None
 
     @cached_property
     def by_group(self) -> SignFlip:
         """The exact sign-flip test of accuracy, which treats groups as independent.
 
-        Documents of one group are not, so that the test over documents finds too much.
+        Documents of one group are not, so that the test over documents finds too much. Of scores
+        between 0 and 1, it counts in how many groups each run is ahead.
         """
-        ahead = self.first.tallies["acc"].right - self.second.tallies["acc"].right
+        ahead = (self.first.tallies["acc"].right - self.second.tallies["acc"].right).round(9)
+        if (ahead % 1).any():
+            ahead = np.sign(ahead)
         return SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
 
     @property
@@ -141,7 +163,7 @@ class Comparison(Printed):
         }
 
 
-def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
+def compare_scores(first: _Compared, second: _Compared) -> Comparison:
     """Compare two runs on the same documents: how much they differ, and whether by chance.
 
     Raises:
@@ -205,7 +227,7 @@ def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None =
     )
 
 
-def check_same_documents(first: ScoreReport, *others: ScoreReport) -> None:
+def check_same_documents(first: _Compared, *others: _Compared) -> None:
     """Refuse runs that were not given the same documents with the same gold answers."""
     for other in others:
         same = list(first.documents) == list(other.documents)

@@ -36,6 +36,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
+    Bools,
     Interval,
     Name,
     Tally,
@@ -71,7 +72,7 @@ class Share(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    right: int
+    right: int | float
     total: int
     low: Percent = math.nan
     high: Percent = math.nan
@@ -141,6 +142,11 @@ class ScoreReport(Printed):
         """The answers as arrays, with the documents' own groups."""
         return to_arrays(self.documents, self.predictions.ours)
 
+    @property
+    def correct(self) -> Bools:
+        """Whether each document is answered right."""
+        return self.arrays.correct
+
     @cached_property
     def tallies(self) -> dict[str, Tally]:
         """Right answers and documents in each group, by metric."""
@@ -149,7 +155,7 @@ class ScoreReport(Printed):
     @cached_property
     def metrics(self) -> dict[str, Share]:
         """The metrics by name, as `metrics.tallies` lists them."""
-        return _shares(self.tallies)
+        return shares_of(self.tallies)
 
     @property
     def has_alterations(self) -> bool:
@@ -193,7 +199,7 @@ class ScoreReport(Printed):
         shown = shown_tallies(arrays, self.split)
         if self.split == "manual":  # the readings of its labels are not in the released code
             shown = {name: shown[name] for name in shown if name not in OF_READINGS}
-        return _shares(shown)
+        return shares_of(shown)
 
     @property
     def shows_released(self) -> bool:
@@ -216,7 +222,7 @@ class ScoreReport(Printed):
                     covered = (classes == name) & (arrays.gold == sign)
                     counted[breakdown, name, gold] = tally(arrays.correct, covered, arrays.group)
         nested: dict[str, dict[str, dict[Answer, Share]]] = {}
-        for (breakdown, name, gold), share in _shares(counted).items():
+        for (breakdown, name, gold), share in shares_of(counted).items():
             nested.setdefault(breakdown, {}).setdefault(name, {})[gold] = share
         return nested
 
@@ -234,13 +240,14 @@ class ScoreReport(Printed):
             title += f"; unreadable: {self.unreadable_text}"
         headers = ["metric", "right", "%", f"{LEVEL:.0%} interval"]
         rows = [
-            [name, *_cells(share), format_interval(share.interval)]
+            [name, *share_cells(share), format_interval(share.interval)]
             for name, share in self.metrics.items()
         ]
         if self.shows_released:
             headers += ["released scoring", "%"]
+            released = self.released
             for row in rows:
-                row += _cells(self.released.get(row[0])) if self.released else [NOT_APPLICABLE, "-"]
+                row += share_cells(released.get(row[0])) if released else [NOT_APPLICABLE, "-"]
         return title, headers, rows
 
     def to_text(self) -> str:
@@ -250,7 +257,7 @@ class ScoreReport(Printed):
                 f"accuracy by {breakdown}",
                 [breakdown, "gold yes", "%", "gold no", "%"],
                 [
-                    [name, *(cell for share in by_gold.values() for cell in _cells(share))]
+                    [name, *(cell for share in by_gold.values() for cell in share_cells(share))]
                     for name, by_gold in classes.items()
                 ],
             )
@@ -324,11 +331,12 @@ def check_documents(documents: Sequence[Document]) -> None:
                 )
 
 
-def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
+def shares_of(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
+    """Return the share that each tally comes to, with its interval."""
     intervals = bootstrap_intervals(tallies)
     return {
         name: Share(
-            right=int(counted.right.sum()),
+            right=int(right) if (right := float(counted.right.sum())).is_integer() else right,
             total=int(counted.total.sum()),
             low=100 * intervals[name].low,
             high=100 * intervals[name].high,
@@ -338,7 +346,8 @@ def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
     }
 
 
-def _cells(share: Share | None) -> list[str]:
+def share_cells(share: Share | None) -> list[str]:
+    """Return what tables show of a share: how many are right out of how many, and in percent."""
     if share is None:
         return ["-", "-"]
-    return [f"{share.right}/{share.total}", format_percent(share.percent)]
+    return [f"{share.right:.7g}/{share.total}", format_percent(share.percent)]

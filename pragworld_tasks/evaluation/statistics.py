@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pragworld_tasks.data.documents import Answer
-from pragworld_tasks.text import format_interval
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -67,10 +66,6 @@ class Interval(NamedTuple):
 
     low: float
     high: float
-
-    def __str__(self) -> str:
-        """Return both ends with a decimal."""
-        return format_interval(self, ".1f")
 
 
 class McNemar(NamedTuple):
@@ -285,6 +280,48 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     return McNemar(only_first, only_second, min(p, 1.0))
 
 
+def detectable_difference(first: Tally, second: Tally | None = None, power: float = 0.8) -> float:
+    """Return the difference that an exact paired test over groups finds with a given power.
+
+    It is the d of `d = 1.96 sqrt(v + d² / G) + z sqrt(v) + 1 / N`, for G groups, N documents, the
+    normal quantile z of the power, and the variance v of the difference of two shares, clustered by
+    group. Connor (1987, Biometrics 43, 207-211) has this sum for McNemar's test; Miller (2024,
+    arXiv:2411.00640, section 5) has v twice. The last term corrects for continuity.
+
+    Args:
+        first: a run's tally of robust accuracy (McNemar's test) or accuracy (sign-flip test).
+        second: another run's on the same documents, whose differences give v. Without it, v is that
+            of a run which errs independently and is better or worse, whichever is harder to find.
+        power: in how many cases the test finds the difference.
+
+    Returns:
+        The difference of two shares; NaN if these groups are too few for any.
+
+    Examples:
+        >>> half = Tally(np.arange(100) % 2, np.ones(100))  # half of 100 groups are right
+        >>> print(f"{detectable_difference(half):.3f}")
+        0.206
+    """
+    from scipy.special import ndtri
+
+    groups, documents, share = first.groups, first.total.sum(), first.share
+    if 2 * 0.5**groups > 1 - LEVEL:  # not even if one run is ahead in every group
+        return float("nan")
+    # A share of p has p (1 - p) times this variance: at least that of independent documents, and if
+    # all are right or wrong, that of groups whose documents are alike.
+    spread, alike = share * (1 - share), np.square(first.total / documents).sum()
+    unit = max(first.standard_error**2 / spread, 1 / documents) if spread else alike
+    difference, most = 0.0, max(share, 1 - share)
+    for _ in range(200):
+        other = share + np.copysign(min(difference, most), 0.5 - share)
+        error = np.sqrt(unit * (spread + other * (1 - other)))
+        if second:
+            error = Tally(first.right - second.right, first.total).standard_error
+        without = np.hypot(error, difference / np.sqrt(groups))
+        difference = float(ndtri(0.5 + LEVEL / 2) * without + ndtri(power) * error + 1 / documents)
+    return difference if difference <= most else float("nan")
+
+
 def average_ranks(values: ArrayLike) -> Floats:
     """Return the rank of each value, from 1; equal values share the average of theirs."""
     _, place, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
@@ -300,7 +337,7 @@ def _resampled_shares(*runs: Mapping[Name, Tally], resamples: int, seed: int) ->
     """
     if not runs[0]:
         return np.empty((len(runs), resamples, 0))
-    right = np.stack([[counted.right for counted in run.values()] for run in runs]).swapaxes(1, 2)
+    right = np.stack([[run[name].right for name in runs[0]] for run in runs]).swapaxes(1, 2)
     total = np.stack([counted.total for counted in runs[0].values()], axis=1)
     generator = np.random.default_rng(seed)
     groups = len(total)

@@ -49,13 +49,13 @@ def gpt35(released: Path, splits: dict[ReleasedSplit, list[Document]]) -> ScoreR
     return score(splits["manual"], read_predictions(path, splits["manual"]))
 
 
-def cells(shares: Mapping[Any, Share]) -> dict[str, tuple[int, int, float]]:
+def cells(shares: Mapping[Any, Share]) -> dict[str, tuple[float, int, float]]:
     return {
         name: (share.right, share.total, round(share.percent, 2)) for name, share in shares.items()
     }
 
 
-def by_gold(report: ScoreReport, breakdown: str) -> dict[str, tuple[tuple[int, int, float], ...]]:
+def by_gold(report: ScoreReport, breakdown: str) -> dict[str, tuple[tuple[float, int, float], ...]]:
     return {
         name: tuple(cells({**shares}).values())
         for name, shares in report.breakdowns[breakdown].items()

@@ -65,7 +65,7 @@ def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
     def count(run: int, subset: list[Document]) -> tuple[int, int]:
         return sum(is_right(document, run) for document in subset), len(subset)
 
-    def numbers(value: Share | Outcome) -> tuple[int, int]:
+    def numbers(value: Share | Outcome) -> tuple[float, int]:
         share = value.share if isinstance(value, Outcome) else value
         return share.right, share.total
 

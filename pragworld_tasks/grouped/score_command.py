@@ -27,7 +27,8 @@ def add_score(commands: Commands) -> None:
         example="pragworld-tasks score results/\n"
         "pragworld-tasks score answers.jsonl --split manual "
         "--against published:Llama-3.3-70B-Instruct\n"
-        "pragworld-tasks score published:all --items items.csv",
+        "pragworld-tasks score published:all --items items.csv\n"
+        "pragworld-tasks score samples_my_task.jsonl --group-by doc.group",
     )
     add = command.add_argument
     add(
@@ -57,6 +58,13 @@ def add_score(commands: Commands) -> None:
         help="a file with documents of your own that the responses are to; default: the "
         "documents in lm-eval's samples",
     )
+    add(
+        "--group-by",
+        metavar="FIELD",
+        help="the field of lm-eval's samples, of any task, that documents of a group share, such "
+        r"as doc.group or target, or its beginning: 'doc.id~(\d+)_'",
+    )
+    add("--metric", help="with --group-by, scores from 0 to 1; default: acc, or the only ones")
     add("--against", metavar="RUN", help="another run, to compare with")
     add("--json", type=Path, metavar="FILE", help="also write the run records, with every answer")
     add(
@@ -70,14 +78,42 @@ def add_score(commands: Commands) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
-    from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
-    from pragworld_tasks.evaluation.item_analysis import analyze_items, items_csv
-    from pragworld_tasks.evaluation.runs import common_split, find_runs
-
+    grouped = options.group_by is not None
+    for option in ("split", "metadata", "documents", "items") if grouped else ("metric",):
+        if getattr(options, option):
+            raise InputError(f"--{option}: not {'with' if grouped else 'without'} --group-by")
     inputs = [name.partition(":")[2] or name for name in (*options.runs, options.against) if name]
     inputs += [options.documents] if options.documents else []
     for path in filter(None, (options.json, options.items)):
         check_output(path, options.overwrite, inputs)
+    (_score_groups if grouped else _score_splits)(options)
+
+
+def _score_groups(options: argparse.Namespace) -> None:
+    """Score samples of any task, each file by itself."""
+    from pragworld_tasks.evaluation.comparison import compare_scores
+    from pragworld_tasks.grouped.grouped_report import score_groups
+
+    paths = [*options.runs, *filter(None, [options.against])]
+    reports = [score_groups(path, options.group_by, options.metric) for path in paths]
+    records = []
+    for report in reports[: len(options.runs)]:
+        print(report)
+        records.append(report.to_json())
+        for other in reports[len(options.runs) :]:
+            comparison = compare_scores(report, other)
+            print(comparison.to_text())
+            records[-1]["against"] = comparison.to_json()
+    if options.json:
+        write_json(options.json, {"runs": records} if len(records) > 1 else records[0])
+
+
+def _score_splits(options: argparse.Namespace) -> None:
+    """Score runs on our splits, and compare them."""
+    from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
+    from pragworld_tasks.evaluation.item_analysis import analyze_items, items_csv
+    from pragworld_tasks.evaluation.runs import common_split, find_runs
+
     wanted = options.split or (OWN if options.documents else None)
     runs = find_runs(options.runs, wanted)
     split = wanted or common_split(runs)
