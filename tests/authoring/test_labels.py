@@ -252,12 +252,12 @@ def test_words_that_give_the_answer_are_found_and_others_are_not() -> None:
 def test_uneven_classes_and_overlap_with_the_manual_split_are_found() -> None:
     documents = [
         document
-        for document in generated(60)
+        for document in generated(90)
         if document.answer == "yes" or document.alteration != "Variable Substitution"
     ]
     wrong = "100.0 % of the labels are yes where the alteration is Variable Substitution."
     assert wrong in report_of(documents)
-    assert wrong not in report_of(generated(60))
+    assert wrong not in report_of(generated(90))
     first, second, *_ = (document for document in generated(6) if document.is_original)
     lines = [*first.context.splitlines()[:-1], "Bob: Something else was said here."]
     near = dataclasses.replace(second, context="\n".join(lines))
