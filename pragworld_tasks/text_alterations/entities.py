@@ -104,12 +104,11 @@ class Entities:
 
     def all(self, kind: EntityKind) -> tuple[str, ...]:
         """Return the list of all entities of a kind."""
-        return (self.agents, self.objects, self.locations)[ENTITY_KINDS.index(kind)]
+        return tuple(getattr(self, kind))
 
     def focus(self, kind: EntityKind) -> tuple[str, ...]:
         """Return the list of the entities of a kind that the questions are about."""
-        focus = (self.focus_agents, self.focus_objects, self.focus_locations)
-        return focus[ENTITY_KINDS.index(kind)]
+        return tuple(getattr(self, f"focus_{kind}"))
 
     def remaining(self, kind: EntityKind) -> tuple[str, ...]:
         """Return all entities of a kind except those in focus."""
@@ -175,9 +174,6 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
         rf"(?P<text>{names})"
         r"(?P<ending>['\u2019][sS]?(?!\w))?(?!\w|-\w|['\u2019](?!(?:ll|d|re|ve)\b)\w)"
     )
-    first_words = {
-        (sentence.utterance, sentence.words[0].start) for sentence in read_sentences(conversation)
-    }
     mentions = []
     for utterance, line in enumerate(conversation.split("\n")):
         begin = label_end(line)
@@ -197,7 +193,7 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
                     kind=kind,
                     entity=entity,
                     is_plural=kind == "objects" and _is_plural(text, entity, before, after),
-                    opens=(utterance, start) in first_words,
+                    opens=not re.search(r"\w", re.split(r"[.?!]\S*\s", before)[-1]),
                     indefinite=indefinite[0] if indefinite else "",
                 )
             )

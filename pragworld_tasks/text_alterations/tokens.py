@@ -202,31 +202,24 @@ class Sentence:
         start = place
         while self.joined(start):
             start -= 1
-        return [self.at(index) for index in range(start, place)]
+        return self.lower[start:place]
 
     def all_after(self, place: int) -> list[str]:
         """Return the words after a place in lower case, up to the nearest punctuation."""
         end = place + 1
         while self.joined(end):
             end += 1
-        return [self.at(index) for index in range(place + 1, end)]
+        return self.lower[place + 1 : end]
 
     def mention_at(self, place: int) -> EntityMention | None:
         """Return the mention that the word at a place is part of."""
         start = self.words[place].start
-        for mention in self.mentions:
-            if mention.start <= start < mention.end:
-                return mention
-        return None
+        return next((each for each in self.mentions if each.start <= start < each.end), None)
 
     def mention_end(self, place: int) -> int:
         """Return the last place of the mention that a word is part of, or the word's own place."""
         mention = self.mention_at(place)
-        while mention and place + 1 < len(self.words):
-            if self.words[place + 1].start >= mention.end:
-                break
-            place += 1
-        return place
+        return sum(word.start < mention.end for word in self.words) - 1 if mention else place
 
     def unnamed_places(self) -> list[int]:
         """Return the places of the words that are not part of a mention."""
