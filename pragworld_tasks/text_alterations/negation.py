@@ -42,10 +42,7 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
         return None
     replacements = rng.choice(ranks[min(ranks)])
     if "\u2019" in conversation.text and "'" not in conversation.text:
-        replacements = [
-            replace(replacement, new=replacement.new.replace("'", "\u2019"))
-            for replacement in replacements
-        ]
+        replacements = [replace(each, new=each.new.replace("'", "\u2019")) for each in replacements]
     return conversation.replace("Negation", replacements)
 
 
@@ -68,8 +65,7 @@ def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
     for place in sentence.unnamed_places():
         replacements = _negate(sentence, place)
         rank = _rank(spot, place, words, replied=len(replacements) > 1)
-        is_list = ":" in sentence.line[sentence.words[place].end :]
-        if replacements and rank is not None and not is_list:
+        if replacements and rank is not None:
             options.append((rank, replacements))
     return options
 
@@ -130,11 +126,8 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     following = sentence.lower[last + 1 :]
     if (word in _POSITIVES and last > place) or "or" in sentence.all_after(last):
         return []  # "I can't find the pen or the key"
-    if "all" in following and "at" in following:
-        return []  # "not at all"
     polarity = _other_polarity(sentence, last, "any", "some", word_list("negative_only"))
-    # The released conversations have "didn't went", which is no better without the negation.
-    if polarity is None or following[:1] == ["went"]:
+    if polarity is None or following[:1] == ["went"]:  # "didn't went" is no better without "not"
         return []
     is_perfect = word.startswith(("have", "has", "had")) or word.endswith("'ve")
     if is_perfect and {"for", "since", "in"} & {*following}:
@@ -153,8 +146,6 @@ def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
         return []  # "neither of them does" changes more than a word
     if whole := next((word for word in ("all", "some") if word in ahead), None):
         subject = place - len(ahead) + ahead.index(whole)
-        if sentence.before(subject) not in ("", "that", "said", *_YES, *_NO):
-            return []
         if whole == "all":
             return [sentence.replace_word(subject, "not all")]
         if not {*_YES} & {*sentence.lower}:
@@ -188,26 +179,15 @@ def _other_polarity(
 ) -> list[TextReplacement] | None:
     """Return the change of "some" to "any" after a verb, or back; None if another word is unfit."""
     words = sentence.lower[place + 1 :]
-    ends = word_list("clause_ends")
-    end = next((index for index, word in enumerate(words) if word in ends), len(words))
-    clause, rest = words[:end], words[end:]
-    # Words in the rest of the sentence may depend on the negation, too.
-    if old == "any" and {*unfit, old} & {*rest}:
+    if {*unfit} & {*words} or words.count(old) > 1:
         return None
-    if {*unfit} & {*clause} or clause.count(old) > 1:
-        return None
-    if old not in clause:
-        return []
-    return [sentence.replace_word(place + 1 + clause.index(old), new)]
+    return [sentence.replace_word(place + 1 + words.index(old), new)] if old in words else []
 
 
 def _is_reply(sentence: Sentence, place: int) -> bool:
     """Return whether a yes or no is a reply, and does not belong to a noun ("no problem")."""
-    if not sentence.opens or sentence.at(place) not in _YES + _NO:
-        return False
-    if any(sentence.at(index) not in word_list("interjections") for index in range(place)):
-        return False
-    return sentence.after(place) in ("", "there", *word_list("subjects"))
+    follows = sentence.after(place) in ("", "there", *word_list("subjects"))
+    return sentence.at(place) in _YES + _NO and follows
 
 
 def _with_reply(
