@@ -81,41 +81,25 @@ class _Site:
         line, mention = self.sentence.line, self.mention
         before = line[label_end(line) : mention.start].rstrip()
         after = line[mention.end :].lstrip()
-        if after.startswith("!"):
-            return True
-        if after[:1] not in ("", ",", ".", "?"):
-            return False
+        pairs = itertools.pairwise(self.sentence.mentions)
+        between = [
+            line[first.end : second.start] for first, second in pairs if mention in (first, second)
+        ]
+        if any(re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?", words) for words in between):
+            return False  # in a list of names
         if not before:
-            return after.startswith(",") and not _is_listed(self)
-        if before[-1] in ".?!":
-            return not self.sentence.opens and len(self.sentence.words) == self.last + 1
-        return before[-1] == "," and not _is_listed(self)
+            return after.startswith((",", "!"))
+        return before[-1] in ",.?!" and after[:1] in ",.?!"
 
 
-def _is_listed(site: _Site) -> bool:
-    """Return whether a comma joins a mention to another of its kind, as in a list of names."""
-    line, mention = site.sentence.line, site.mention
-    for other in site.sentence.mentions:
-        first, second = sorted((mention, other), key=lambda each: each.start)
-        between = line[first.end : second.start]
-        is_list = re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?(?:the\s+|an?\s+)?", between)
-        if is_list and other.kind == mention.kind:
-            return True
-    return False
-
-
+@functools.lru_cache(maxsize=64)  # every pair of entities is looked at
 def _sites(conversation: Conversation, kind: EntityKind, entity: str) -> list[_Site]:
-    return _all_sites(conversation).get((kind, entity), [])
-
-
-@functools.lru_cache(maxsize=4)  # every pair of entities is looked at
-def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[_Site]]:
-    sites: dict[tuple[EntityKind, str], list[_Site]] = {}
-    for sentence in conversation.sentences:
-        for place, mention in sentence.mention_places:
-            site = _Site(sentence, mention, place, sentence.mention_end(place))
-            sites.setdefault((mention.kind, mention.entity), []).append(site)
-    return sites
+    return [
+        _Site(sentence, mention, place, sentence.mention_end(place))
+        for sentence in conversation.sentences
+        for place, mention in sentence.mention_places
+        if (mention.kind, mention.entity) == (kind, entity)
+    ]
 
 
 # What fits ----------------------------------------------------------------------------------------
@@ -139,9 +123,8 @@ def refusal(
     heads = {head_noun(old), head_noun(new)}
     if kind == "locations" and heads & {*map(head_noun, conversation.entities.objects)}:
         return SET_APART  # "a red pantry in the pantry"
-    same_head = len(heads) == 1
     changed = [*of_old, *(of_new if swap else ())]
-    if any(_is_in_a_phrase(site, same_head=same_head) for site in changed):
+    if any(_is_in_a_phrase(site, same_head=len(heads) == 1) for site in changed):
         return IN_A_PHRASE
     return None if _agree(of_old, of_new, old, new) else OTHER_NUMBER
 
@@ -156,7 +139,7 @@ def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[st
         words = _other_names(conversation, old)
         is_fixed = bool(_agent_refusal(conversation, (old,), swap=True))
     else:
-        words = _other_nouns(kind, old, conversation.text)
+        words = _other_nouns(kind, old)
         is_fixed = any(_is_in_a_phrase(site, same_head=True) for site in sites)
         is_fixed = is_fixed or _is_mass(old, sites) or len({*number_forms(old)}) == 1
         is_fixed = is_fixed or (kind == "objects" and ("bare", False) in map(_frame, sites))
@@ -180,18 +163,13 @@ def _other_names(conversation: Conversation, old: str) -> list[str]:
     return replacements(gender or "female")
 
 
-_ADJECTIVE_OF_COUNTRY = r"\b{}[a-z]*(?:ish|ese|an|ch|sh|eek|tch)\b"
-
-
-def _other_nouns(kind: EntityKind, old: str, text: str) -> list[str]:
+def _other_nouns(kind: EntityKind, old: str) -> list[str]:
     classes = sorted(noun_classes(kind, old))
     if not classes or not all(map(replacements, classes)):
         return []  # "office" is a room or a building
     if not is_one_word(old) and {*classes} & {"mail", "texts", "films", "performances"}:
         return []  # a "membership card" is no mail
     nouns = [noun for name in classes for noun in replacements(name)]
-    if "countries" in classes and re.search(_ADJECTIVE_OF_COUNTRY.format(old[0]), text):
-        return []  # "in China … a Chinese friend"
     if kind == "locations":
         return nouns
     plural = is_plural(old.split()[-1])
@@ -276,7 +254,7 @@ def _is_contrasted(conversation: Conversation, early: _Site, late: _Site) -> boo
     lines[-1] = lines[-1][: late.mention.start]
     lines[first] = lines[first][early.mention.end :]
     between = " ".join(lines[first:]).lower().replace("\u2019", "'")
-    if early.mention.kind == "locations" and re.search(r"(?:\bnot|n't) there\b", between):
+    if re.search(r"(?:\bnot|n't) there\b", between):
         return True  # "Were you in the den? / I was not there. / Where were you? / In the hall."
     words = re.findall(r"[\w']+", between) if last - first <= NEARBY else []
     return any(word in word_list("contrasts") or "n't" in word for word in words)
@@ -290,20 +268,17 @@ def _is_told_alike(early: _Site, late: _Site) -> bool:
     """
     if early.others == late.others or continues_question(late.sentence):
         return True
-    if early.sentence.is_question or late.sentence.is_question:
-        return False
+    is_near = late.mention.utterance - early.mention.utterance <= NEARBY
     verb, other = (site.sentence.after(site.last) for site in (early, late))
-    if verb in ("", *word_list("after_nouns")):
+    if not is_near or early.sentence.is_question or verb in ("", *word_list("after_nouns")):
         return False
-    following, rest = (site.sentence.after(site.last + 1) for site in (early, late))
-    is_near = late.mention.utterance - early.mention.utterance <= NEARBY or following == rest
-    return is_near and PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
+    return PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
 
 
 def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool:
     """Return whether two sentences say where each entity is, or one of them where it is not."""
-    is_statement = not early.sentence.is_question and not late.sentence.is_question
-    if is_statement and early.sentence.is_negative != late.sentence.is_negative:
+    is_question = early.sentence.is_question or late.sentence.is_question
+    if not is_question and early.sentence.is_negative != late.sentence.is_negative:
         return True
     distance = late.mention.utterance - early.mention.utterance
     if early.mention.kind == "locations":
@@ -379,7 +354,7 @@ def _agent_refusal(
     labels = " ".join(line[: label_end(line)] for line in conversation.text.split("\n"))
     if any(re.search(rf"(?<!\w){re.escape(agent)}\b", labels) for agent in agents):
         return SPOKEN_TO
-    by_name = sort_of_agent(agents[0]).startswith(("a name", "a full name"))
+    by_name = "name" in sort_of_agent(agents[0])
     determined = set()
     for site in (site for agent in agents for site in _sites(conversation, "agents", agent)):
         before = site.sentence.before(site.first)
@@ -424,10 +399,10 @@ def _agree(of_old: Sequence[_Site], of_new: Sequence[_Site], old: str, new: str)
 def _frame(site: _Site) -> tuple[str, bool]:
     """Return how a mention is determined, and whether it is plural."""
     determiner = site.determiner
-    definite = determiner in word_list("determiners") or determiner.endswith(("'s", "s'"))
-    definite = definite or site.sentence.before(site.first) == "that"
-    sort = "definite" if definite else "indefinite" if determiner else "bare"
-    return sort, site.mention.is_plural
+    definite = (*word_list("determiners"), "'s", "s'")
+    if determiner.endswith(definite) or site.sentence.before(site.first) == "that":
+        return "definite", site.mention.is_plural
+    return "indefinite" if determiner else "bare", site.mention.is_plural
 
 
 def _is_in_a_phrase(site: _Site, *, same_head: bool) -> bool:

@@ -52,9 +52,8 @@ def quantifier_change(conversation: Conversation, rng: random.Random) -> Altered
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
 
-    What joins clauses, numbers ("two or
-    three"), phrases ("or so", "nice and warm"), questions that offer alternatives, and places where
-    the other word would be wrong are left alone.
+    What joins clauses, numbers ("two or three"), phrases ("or so", "nice and warm"), questions that
+    offer alternatives, and places where the other word would be wrong are left alone.
 
     Returns:
         The altered conversation, or None if it has no connective that can be changed.
@@ -90,9 +89,6 @@ def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("all", "some") or before in word_list("no_quantifier_after"):
         return None
-    clause_begins = ("", *word_list("wh_words"), *word_list("openers"))
-    if before in word_list("be") and sentence.before(place - 1) not in clause_begins:
-        return None  # "there are some", "they are all"
     new = "some" if word == "all" else "all"
     second = sentence.after(place + 1) if after else ""
     if after == "of":
@@ -144,8 +140,6 @@ def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> boo
 def _is_share_word(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place stands for a part, or for what is left of the whole."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
-    if word in ("rest", "remainder"):
-        return before == "the"
     if is_number(word):
         begins = not before or before in word_list("before_shares")
         is_alone = after in ("of", *word_list("after_nouns"), *_VERBS)
@@ -183,7 +177,7 @@ def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> 
 def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of another quantifier at a place, or of a "some" to "a few"."""
     words = sentence.lower
-    if {"thank", "thanks", "happy"} & {*words} or "more" in sentence.all_after(place)[:2]:
+    if {"thank", "thanks", "happy", "more"} & {*words}:
         return None
     if sentence.before(place) in (*word_list("no_quantifier_after"), *word_list("determiners")):
         return None
@@ -269,8 +263,9 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
     if {before, after} <= {*_COLOURS}:
         return start if not sentence.after(start) else None
     if after in _ARTICLES:
-        start = _noun_after(sentence, start)
-    if before in word_list("titles") or not sentence.joined(start):
+        ahead = range(start + 1, min(start + 4, len(sentence.words)))
+        start = next((later for later in ahead if sentence.mention_at(later)), start + 1)
+    if not sentence.joined(start):
         return None  # "Mr. and Mrs. Smith"
     second, mention = sentence.words[start].text, sentence.mention_at(start)
     last = sentence.mention_end(start)
@@ -290,16 +285,6 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
     return last if (mention or is_noun) and following in fits else None
 
 
-def _noun_after(sentence: Sentence, article: int) -> int:
-    """Return the place of the mention after an article, at most two words on, or the next place."""
-    for start in range(article + 1, min(article + 4, len(sentence.words))):
-        if not sentence.joined(start):
-            break
-        if sentence.mention_at(start):
-            return start
-    return article + 1
-
-
 def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) -> bool:
     """Return whether words around an "or" require it: "I can't see A or B", "A or B, not both"."""
     later = sentence.lower[place:] + nearby_words(conversation, sentence, after=1)
@@ -312,10 +297,7 @@ def _is_apposition(sentence: Sentence, place: int, last: int) -> bool:
     first = place - len(sentence.all_before(place))
     if first == 0 or place - first > 3 or sentence.after(last):
         return False
-    before = sentence.words[first - 1].text
-    if sentence.mention_at(first - 1) or is_first_name(before):
-        return False  # "Tom, Ann and Mary"
-    return sentence.words[place - 1].text[0].isupper() or is_plural(before)
+    return sentence.words[place - 1].text[0].isupper()
 
 
 def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:
