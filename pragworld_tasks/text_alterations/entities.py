@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.text_alterations.inflection import number_forms
+from pragworld_tasks.text_alterations.inflection import number_forms, typed
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     EntityKind,
@@ -55,8 +55,8 @@ class Entities:
     """The entities of a conversation as it names them, and those that the questions focus on.
 
     An object stands for its singular and its plural, whichever is listed. A name that is listed
-    with a capital letter is found only with it or in ALL CAPS, so that "will" is not Will. Entities
-    that do not occur are never replaced, but may replace others.
+    with a capital letter is found without it only if no other word is written so: "will" is not
+    Will. Entities that do not occur are never replaced, but may replace others.
 
     Attributes:
         agents, objects, locations: All entities of a kind.
@@ -162,8 +162,8 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
     for kind in ENTITY_KINDS:
         for entity in entities.all(kind):
             for form in entity_forms(entity, kind):
-                capital = form[0].upper() + form[1:]
-                for variant in (form, form.upper(), *([capital] if form == form.lower() else [])):
+                capital = form[0].upper() + form[1:] if form == form.lower() else form
+                for variant in (form, form.upper(), capital, typed(form)):
                     named.setdefault(variant, (kind, entity))
     if not named:
         return []

@@ -10,6 +10,7 @@ known to fit is refused.
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,8 @@ _AFTER_NOUNS = {
     *(*word_list("after_nouns"), *word_list("after_objects"), *word_list("auxiliaries")),
     *(*word_list("subjects"), *word_list("verbs_of_things"), *word_list("after_mentions")),
 }
+# What stands between the items of a list whose order does not matter: "A, the B, and C".
+_LINK = re.compile(r"(?:,|,?\s+(?:and|or))\s+(?:the\s+|an?\s+)?", re.IGNORECASE)
 _DETERMINERS = {*word_list("determiners"), *word_list("indefinite"), "a", "an", "another", "all"}
 
 
@@ -212,13 +215,17 @@ def _unlike_agents(conversation: Conversation, kind: EntityKind, old: str, new: 
 def _are_only_joined(
     conversation: Conversation, of_old: Sequence[_Site], of_new: Sequence[_Site]
 ) -> bool:
-    """Return whether a swap changes nothing but the order in "A and B"."""
-    old, new = (
-        "|".join({re.escape(site.mention.text) for site in sites}) for sites in (of_old, of_new)
-    )
-    link = r"\s+(?:and|or)\s+(?:the\s+|an?\s+)?"
-    joined = re.findall(rf"(?:{old}){link}(?:{new})|(?:{new}){link}(?:{old})", conversation.text)
-    return 2 * len(joined) == len(of_old) + len(of_new)
+    """Return whether a swap changes nothing but the order in lists: "A and B", "A, B and C"."""
+    text, mentions = conversation.text, conversation.mentions
+    begins = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
+    lists = [mentions[:1]]
+    for mention, following in itertools.pairwise(mentions):
+        end, start = begins[mention.utterance] + mention.end, begins[following.utterance]
+        is_joined = _LINK.fullmatch(text[end : start + following.start])
+        lists = [*lists[:-1], [*lists[-1], following]] if is_joined else [*lists, [following]]
+    counts = [Counter(mention.entity for mention in each) for each in lists]
+    old, new = of_old[0].mention.entity, of_new[0].mention.entity
+    return all(count[old] == count[new] for count in counts)
 
 
 def _are_set_apart(

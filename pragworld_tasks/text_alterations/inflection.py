@@ -5,6 +5,7 @@ Singulars and plurals are lemminflect's, apart from the exceptions in `english.t
 
 import functools
 import re
+from calendar import month_name
 from collections.abc import Mapping
 
 from pragworld_tasks.files import read_package_toml
@@ -166,6 +167,20 @@ def read_ordinal(word: str) -> int | None:
 
 
 # Letter case --------------------------------------------------------------------------------------
+
+
+def typed(name: str) -> str:
+    """Return a name in lower case, as many type it, unless that is another word.
+
+    Examples:
+        >>> typed("Camila"), typed("Mr. Okafor"), typed("Will"), typed("An")
+        ('camila', 'mr. okafor', 'Will', 'An')
+    """
+    from lemminflect import getAllLemmas
+
+    # It has no names and no months.
+    parts = [part for part in re.findall(r"\w{3,}", name) if part not in month_name]
+    return name if all(getAllLemmas(part.lower()) for part in parts) else name.lower()
 
 
 def like_case(model: str, words: str) -> str:

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pragworld_tasks.text_alterations.inflection import article, like_case, number_forms, word_list
+from pragworld_tasks.text_alterations.inflection import (
+    article,
+    like_case,
+    number_forms,
+    typed,
+    word_list,
+)
 
 _LABEL = re.compile(
     r"\s*[\"\u201c]?(?:\d+[:.]\s+)?(?:[^\W\d_][\w.\u2019'-]*(?:\s+[\w.\u2019'-]+){0,2}:(?!\S))?"
@@ -106,7 +112,9 @@ class EntityMention:
         old_form, new_form = self.form_of(self.entity), self.form_of(entity)
         in_capitals = self.text != old_form and self.text.isupper()
         new = new_form.upper() if in_capitals else new_form
-        if self.text[0].isupper() and (self.text != old_form or self.opens):
+        if old_form != self.text == typed(old_form):
+            new = typed(new_form)
+        elif self.text[0].isupper() and (self.text != old_form or self.opens):
             new = new[0].upper() + new[1:]
         ending = self.ending
         if self.is_plural and new[-1].lower() == "s":

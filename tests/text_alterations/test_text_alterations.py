@@ -64,7 +64,7 @@ def assert_only_listed_replacements(conversation: str, altered: AlteredConversat
 def test_who_is_swapped_follows_algorithm_1(
     focus: tuple[str, ...], touched: set[str], answers_can_change: bool | None
 ) -> None:
-    text = "A: Noah, Owen, Jack and Emma were here."
+    text = "A: Noah saw Owen, then Jack saw Emma."
     entities = Entities(("Noah", "Owen", "Jack", "Emma"), (), (), focus_agents=focus)
     seen = set()
     for seed in range(60):
@@ -118,7 +118,7 @@ VOCABULARY = [
 ]
 UTTERANCE = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=14).map(" ".join)
 CONVERSATION = st.lists(UTTERANCE.map("A: {}".format), min_size=1, max_size=4).map("\n".join)
-ONE_EACH = "\nB: " + ", ".join([*NAMES, *FRUIT, *PLACES])  # so that everything is mentioned
+ONE_EACH = "\nB: " + " and then ".join([*NAMES, *FRUIT, *PLACES])  # so that everything is mentioned
 # Names that no utterance has: where all others stand side by side, only these can be swapped.
 SPARE = ["Mary", "Ruth"]
 
@@ -141,7 +141,9 @@ def test_only_the_listed_replacements_are_made(conversation: str, seed: int) -> 
 @given(CONVERSATION, st.integers(0, 1000))
 def test_swapping_twice_gives_the_conversation_back(conversation: str, seed: int) -> None:
     # At the start of a sentence "TV_room" makes way for a capital, which it does not tell apart.
-    conversation = f"{conversation}{ONE_EACH}, {', '.join(SPARE)}".replace("TV_room", "tea room")
+    conversation = f"{conversation}{ONE_EACH} and then {' and then '.join(SPARE)}".replace(
+        "TV_room", "tea room"
+    )
     entities = Entities((*NAMES, *SPARE), FRUIT, ("attic", "hall", "tea room", "dining room"))
     once = apply(variable_swap, conversation, entities, seed)
     assert once is not None
@@ -153,7 +155,7 @@ def test_swapping_twice_gives_the_conversation_back(conversation: str, seed: int
 @given(CONVERSATION, st.integers(0, 1000))
 def test_letter_case_is_kept(conversation: str, seed: int) -> None:
     entities = Entities((*NAMES, *SPARE), FRUIT, PLACES)
-    text = f"{conversation}{ONE_EACH}, {', '.join(SPARE)}"
+    text = f"{conversation}{ONE_EACH} and then {' and then '.join(SPARE)}"
     altered = apply(variable_swap, text, entities, seed)
     assert altered is not None
     for replacement in altered.replacements:
