@@ -239,9 +239,8 @@ def _are_set_apart(
     """
     numbers = sentence_numbers(conversation.text, conversation.sentences)
     old, new = ({numbers[id(site.sentence)] for site in sites} for sites in (of_old, of_new))
-    is_near = 1 if of_old and of_old[0].mention.kind == "agents" else 0
-    if any(abs(first - second) <= is_near for first, second in itertools.product(old, new)):
-        return True  # "Is Ann in? Mary likes her."
+    if old & new:
+        return True
     for early, late in itertools.product(of_old, of_new):
         if (early.mention.utterance, early.first) > (late.mention.utterance, late.first):
             early, late = late, early

@@ -31,9 +31,9 @@ def variable_substitution(
 
     The two are chosen as for a swap. If there is one remaining entity, it replaces one in focus.
     Two that a sentence mentions together are not chosen, because it would mention one of them
-    twice, and neither are two of which different things are said, such as where they are. If no
-    two fit, a name or a noun of the same class that the conversation does not mention replaces an
-    entity, as the benchmark's authors did.
+    twice, and neither are two of which different things are said, such as where they are, nor two
+    people. If no two fit, a name or a noun of the same class that the conversation does not mention
+    replaces an entity, as the benchmark's authors did.
     """
     altered = _exchange(conversation, rng, swap=False)
     return altered or _replace_by_outsider(conversation, rng)
@@ -123,4 +123,7 @@ def _pairs(conversation: Conversation, kind: EntityKind, *, swap: bool) -> list[
     remaining, focus = entities.remaining(kind), entities.focus(kind)
     olds = conversation.mentioned(remaining if len(remaining) >= 2 else focus)
     news = conversation.mentioned(remaining or focus) if swap else remaining or focus
+    if kind == "agents" and not swap:
+        # Of two people in a conversation, something different is said nearly always.
+        news = tuple(each for each in news if not conversation.mentioned([each]))
     return [(old, new) for old, new in itertools.product(olds, news) if old != new]
