@@ -151,13 +151,9 @@ def _value(text: str) -> int:
 def _end(sentence: Sentence, first: int) -> int:
     """Return the last place of the number that begins at a place."""
     last = first
-    while True:
-        ahead = last + 1
-        if sentence.at(last) in ("hundred", "thousand") and sentence.after(last) == "and":
-            ahead += 1
-        if not sentence.joined(ahead) or not is_number(sentence.at(ahead)):
-            return last
-        last = ahead
+    while is_number(sentence.after(last)):
+        last += 1
+    return last
 
 
 def _is_measure(sentence: Sentence, place: int) -> bool:
@@ -218,24 +214,18 @@ def _may_be_of_same(number: _Number, other: _Number) -> bool:
 def _is_quantity(number: _Number) -> bool:
     """Return whether nothing beside a number makes a name, a time or a constant of it."""
     sentence, text = number.sentence, number.sentence.text(number.first, number.last)
-    first, following, line = sentence.words[number.first], number.last + 1, sentence.line
+    first, line = sentence.words[number.first], sentence.line
     before, after = sentence.before(number.first), sentence.after(number.last)
     if not 0 < number.values[0] < 500_000 or text[0] == "0":
         return False
     if {before, sentence.before(number.begin)} & {"a", "an", *word_list("no_count_after")}:
         return False  # "room 12", "at two", "you two", "a hundred"
-    if text.lower() == "one" and before in word_list("one_is_a_pronoun_after"):
-        return False
     if f"{number.values[0]} {after}" in ENGLISH["constants"] or after in word_list("of_numbers"):
         return False
     if _YEAR.fullmatch(text) and before in word_list("prepositions"):
         return False
-    if re.search(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$", line[: first.start]):
-        return False
-    is_title = bool(before) and first.text[0].isupper()  # "World War Two"
-    if after and not sentence.mention_at(following):
-        is_title |= sentence.words[following].text[0].isupper()  # "25 Elm Street"
-    return not is_title or text.isupper()
+    is_title = bool(before) and text[0].isupper() and not text.isupper()  # "World War Two"
+    return not is_title and not re.search(r"[#.:/+\-\u2013]$", line[: first.start])
 
 
 def _may_count(number: _Number) -> bool:
@@ -328,11 +318,9 @@ def _phrase(
         if whole in word_list("determiners") and (noun := noun_at(sentence, last + 3, plural=True)):
             return noun[0], []
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
-    if after in word_list("magnitudes"):
-        return None
-    if after in _AFTER_BARE_NUMBERS or _has_sign(sentence, number.first):
-        counts = _counts_alone(conversation, number) or _has_sign(sentence, number.first)
-        return (last, []) if counts else None
+    is_bare = after in _AFTER_BARE_NUMBERS and _counts_alone(conversation, number)
+    if is_bare or _has_sign(sentence, number.first):
+        return last, []
     noun = noun_at(sentence, last + 1, plural=was_plural)
     if noun is None and not was_plural and after in _UNITS:
         noun = last + 1, None
@@ -351,8 +339,6 @@ def _counts_alone(conversation: Conversation, number: _Number) -> bool:
     """
     sentence, last, after = number.sentence, number.last, number.sentence.after(number.last)
     before, ahead = sentence.before(number.begin), sentence.before(number.begin - 1)
-    if before == "there" and ahead in word_list("be"):
-        return sentence.is_question  # not "we were there around two"
     if before == "there's" or (before in word_list("be") and ahead == "there"):
         return True
     if before:
