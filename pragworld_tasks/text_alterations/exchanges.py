@@ -105,9 +105,6 @@ def _sites(conversation: Conversation, kind: EntityKind, entity: str) -> list[_S
     ]
 
 
-# What fits ----------------------------------------------------------------------------------------
-
-
 def refusal(
     conversation: Conversation, kind: EntityKind, old: str, new: str, *, swap: bool
 ) -> str | None:
@@ -207,9 +204,6 @@ def _unlike_agents(conversation: Conversation, kind: EntityKind, old: str, new: 
         return None  # no "she" is someone who is spoken to
     genders = {_gender(conversation, entity) for entity in (old, new)}
     return GENDER_UNKNOWN if None in genders else OTHER_GENDER if len(genders) > 1 else None
-
-
-# What is said of both -----------------------------------------------------------------------------
 
 
 def _are_only_joined(
@@ -312,9 +306,6 @@ def _tells_place(conversation: Conversation, site: _Site) -> bool:
     )
 
 
-# Agents -------------------------------------------------------------------------------------------
-
-
 def _gender(conversation: Conversation, agent: str) -> str | None:
     """Return "female" or "male", as the entities file, a list of names or a pronoun says, or None.
 
@@ -384,9 +375,6 @@ def _is_in_a_longer_name(site: _Site) -> bool:
         return False
     after = sentence.words[site.last + 1].text
     return after[0].isupper() and not after.startswith(("I'", "I\u2019")) and not after.isupper()
-
-
-# Objects and locations ----------------------------------------------------------------------------
 
 
 def _is_mass(entity: str, sites: Sequence[_Site]) -> bool:

@@ -75,9 +75,6 @@ def _denies(reply: Sentence) -> bool:
     return reply.is_negative or (reply.at(0) in word_list("no") and not goes_on)
 
 
-# Clauses ------------------------------------------------------------------------------------------
-
-
 def _with_clause(
     conversation: Conversation,
     rng: random.Random,
@@ -122,9 +119,6 @@ def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str |
         return "," if after in _AFTER_OBJECTS else None
     end = sentence.words[last].end
     return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None
-
-
-# Sentences ----------------------------------------------------------------------------------------
 
 
 def _with_sentence(

@@ -52,14 +52,14 @@ def quantifier_change(conversation: Conversation, rng: random.Random) -> Altered
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
 
-    What joins clauses, numbers ("two or three"), phrases ("or so", "nice and warm"), questions that
-    offer alternatives, and places where the other word would be wrong are left alone.
+    What joins clauses, numbers ("two or three"), phrases ("or so", "nice and warm"), what the
+    speaker did, questions that offer alternatives, and places where the other word would be wrong
+    are left alone.
 
     Returns:
         The altered conversation, or None if it has no connective that can be changed.
     """
-    rules = (_others_connective, _connective, _verb_connective)
-    return _change_one(conversation, rng, "Logical Connective Change", rules)
+    return _change_one(conversation, rng, "Logical Connective Change", (_connective,))
 
 
 def _change_one(
@@ -79,9 +79,6 @@ def _change_one(
             change = rng.choice(rng.choice(sentences))
             return conversation.replace(alteration, change)
     return None
-
-
-# Algorithm 4: quantifiers -------------------------------------------------------------------------
 
 
 def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
@@ -197,9 +194,6 @@ def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int
     return None
 
 
-# Algorithm 5: connectives -------------------------------------------------------------------------
-
-
 def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
     """Return the change of the connective at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
@@ -212,40 +206,11 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _
     if is_phrase or before == after or f"{before} {after}" in ENGLISH["fixed_pairs"]:
         return None
     last = _joined_to(sentence, place)
-    if last is None or _is_apposition(sentence, place, last):
-        return None
-    if word == "and" and _meant_together(conversation, sentence, place):
-        return None
-    if word == "or" and (sentence.is_question or {*word_list("singular_marks")} & {*ahead}):
-        return None  # alternatives; "it is in A and B"
-    if word == "or" and _is_one_of_both(conversation, sentence, place):
+    if last is None or _is_required(conversation, sentence, place):
         return None
     agreeing = _verb_of_both(sentence, place, last, plural=word == "or")
     new = sentence.replace_word(place, "or" if word == "and" else "and")
     return None if agreeing is None else [new, *agreeing]
-
-
-def _others_connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
-    """Return the change of a connective that leaves no speaker unsure of their own doings.
-
-    "I went to the hall or the den" is grammatical, but somebody else's ways are better in doubt.
-    """
-    words = (*sentence.all_before(place), sentence.after(place))
-    is_own = any(word in ("i", "my") or word.startswith("i'") for word in words)
-    if sentence.at(place) == "and" and not sentence.is_question and is_own:
-        return None
-    return _connective(conversation, sentence, place)
-
-
-def _verb_connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
-    """Return the change of an "and" that joins what another person did, or None."""
-    ahead, verb = sentence.all_before(place), sentence.after(place)
-    if sentence.at(place) != "and" or not re.fullmatch(r"went|left|(?!need)\w{3,}ed", verb):
-        return None
-    others = {"i", "we", "you", *word_list("pair_words")} & {*ahead}
-    if sentence.is_question or others or not {*word_list("past")} & {*ahead[:4]}:
-        return None
-    return [sentence.replace_word(place, "or")]
 
 
 def _joined_to(sentence: Sentence, place: int) -> int | None:
@@ -254,72 +219,60 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
     "Sit down or I can help you" is grammatical, but nobody would say it.
     """
     before, after, start = sentence.before(place), sentence.after(place), place + 1
-    first = sentence.words[place - 1].text
-    if after == "i":  # "Lily and I", "my brother and I"
-        is_subject = len(sentence.all_before(place)) <= 1 + (sentence.at(place - 2) in _ARTICLES)
-        return start if is_subject else None
+    ahead, first = sentence.all_before(place), sentence.words[place - 1].text
     if after == "me":
         return start if sentence.before(place - 1) in _ARTICLES else None
     if {before, after} <= {*_COLOURS}:
         return start if not sentence.after(start) else None
     if after in _ARTICLES:
-        ahead = range(start + 1, min(start + 4, len(sentence.words)))
-        start = next((later for later in ahead if sentence.mention_at(later)), start + 1)
+        places = range(start + 1, min(start + 4, len(sentence.words)))
+        start = next((later for later in places if sentence.mention_at(later)), start + 1)
     if not sentence.joined(start):
         return None  # "Mr. and Mrs. Smith"
     second, mention = sentence.words[start].text, sentence.mention_at(start)
     last = sentence.mention_end(start)
     following = sentence.after(last)
+    if following in _VERBS and _VERBS & {*ahead}:
+        return None  # "my boss is friendly and my office is big"
     fits = {"", "of", *word_list("after_nouns")}
     if first[0].isupper() and second[0].isupper() and not (first.isupper() and len(first) > 1):
         is_listed = mention or sentence.mention_at(place - 1)
         are_names = is_listed or (is_first_name(first) and is_first_name(second))
+        is_apposition = not following and len(ahead) < place  # "my sisters, Ann and Mary"
         # "Ann or Bob live" would not agree, and "Romeo or Juliet" be nobody's play.
         agrees = following in {*fits, *_VERBS, *word_list("past")} or following.endswith("ed")
-        return last if are_names and agrees else None
-    if following in _VERBS and _VERBS & {*sentence.all_before(place)}:
-        return None  # "my boss is friendly and my office is big"
+        return last if are_names and agrees and not is_apposition else None
     is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
     fits = (fits - {*word_list("auxiliaries")}) | _VERBS
     return last if (mention or is_noun) and following in fits else None
 
 
-def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) -> bool:
-    """Return whether words around an "or" require it: "I can't see A or B", "A or B, not both"."""
-    later = sentence.lower[place:] + nearby_words(conversation, sentence, after=1)
-    is_choice = not {"one", "both", "which", "whichever", "whoever"}.isdisjoint(later)
-    return sentence.is_negative or is_choice
-
-
-def _is_apposition(sentence: Sentence, place: int, last: int) -> bool:
-    """Return whether a pair after a comma is what stands before it: "my sisters, Ann and Mary"."""
-    first = place - len(sentence.all_before(place))
-    if first == 0 or place - first > 3 or sentence.after(last):
-        return False
-    return sentence.words[place - 1].text[0].isupper()
-
-
-def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:
-    """Return whether a word soon after shows that the names around an "and" are meant together."""
-    if sentence.after(place) in ("i", "me"):
-        return "both" in sentence.lower[place:]
-    later = sentence.lower[place:] + nearby_words(conversation, sentence)
+def _is_required(conversation: Conversation, sentence: Sentence, place: int) -> bool:
+    """Return whether a sentence, or the next ones, would be wrong with the other connective."""
+    ahead, is_question = sentence.all_before(place), sentence.is_question
+    later = {*sentence.lower[place:], *nearby_words(conversation, sentence)}
+    if sentence.at(place) == "or":  # alternatives; "it is in A and B"; "A or B, not both"
+        is_one = bool({*word_list("singular_marks")} & {*ahead} or {*word_list("choices")} & later)
+        return is_question or sentence.is_negative or is_one
+    # Nobody is unsure of what they did themselves.
+    is_own = any(word.split("'")[0] == "i" for word in (*ahead, sentence.after(place)))
     are_names = sentence.words[place - 1].text[0].isupper()
-    return are_names and not {*word_list("together")}.isdisjoint(later)
+    return (is_own and not is_question) or (are_names and bool({*word_list("together")} & later))
 
 
 def _verb_of_both(sentence: Sentence, place: int, last: int, *, plural: bool) -> _Change:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
-    noun, mention, ahead = sentence.at(last), sentence.mention_at(last), sentence.all_before(place)
+    mention, ahead, verb = (
+        sentence.mention_at(last),
+        sentence.all_before(place),
+        sentence.after(last),
+    )
     if 0 < len(ahead) <= 3 and ahead[0] in _VERBS:
         return None  # "are Alice and Bob there"
-    several = mention.is_plural if mention else is_plural(noun)
+    several = mention.is_plural if mention else is_plural(sentence.at(last))
     forms = PLURAL_VERBS if plural else SINGULAR_VERBS
-    verb = sentence.after(last)
     if verb not in forms or (several and not plural):
         return []
     is_subject = len([word for word in ahead if word not in (*_ARTICLES, *_COLOURS)]) == 1
-    if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
-        return None
-    return [sentence.replace_word(last + 1, forms[verb])]
+    return [sentence.replace_word(last + 1, forms[verb])] if is_subject else None

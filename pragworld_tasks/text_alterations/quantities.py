@@ -114,9 +114,6 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
     return conversation.replace("Quantity Change", replacements)
 
 
-# Numbers ------------------------------------------------------------------------------------------
-
-
 def _numbers(conversation: Conversation, sentence: Sentence) -> list[_Number]:
     """Return the numbers of a sentence, whatever they stand for."""
     numbers: list[_Number] = []
@@ -179,9 +176,6 @@ def _noun(conversation: Conversation, sentence: Sentence, first: int, last: int)
 def _has_sign(sentence: Sentence, first: int) -> bool:
     """Return whether a "$" or the like stands before a number."""
     return sentence.line[: sentence.words[first].start].rstrip().endswith(("$", "£", "€"))
-
-
-# What depends on a number -------------------------------------------------------------------------
 
 
 def _is_free(
@@ -270,9 +264,6 @@ def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
         or (number.noun.endswith(" ago") and any(map(_YEAR.fullmatch, near)))
         or any(1 < ordinal <= number.values[0] + 1 for ordinal in ordinals)
     )
-
-
-# New numbers --------------------------------------------------------------------------------------
 
 
 def _new_values(value: int) -> list[list[int]]:
