@@ -6,13 +6,15 @@ Pronouns stay as they are. Only entities that fit in each other's place are exch
 
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation
 from pragworld_tasks.text_alterations.exchanges import REMEDIES, outsiders, refusal
 from pragworld_tasks.text_alterations.tokens import AlteredConversation, EntityKind
 
 _SWAP, _SUBSTITUTION = "Variable Swap", "Variable Substitution"
+# Pairs of a kind: an entity, and the one that replaces it.
+_Pairs = tuple[EntityKind, list[tuple[str, str]]]
 
 
 def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -21,7 +23,7 @@ def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConv
     The kind and the two entities are random: two of the remaining entities if there are that many,
     the remaining one and one in focus if there is one, and two in focus if there is none.
     """
-    return _exchange(conversation, rng, swap=True)
+    return _exchange(conversation, rng, _SWAP, _that_fit(conversation, swap=True))
 
 
 def variable_substitution(
@@ -35,8 +37,14 @@ def variable_substitution(
     people. If no two fit, a name or a noun of the same class that the conversation does not mention
     replaces an entity, as the benchmark's authors did.
     """
-    altered = _exchange(conversation, rng, swap=False)
-    return altered or _replace_by_outsider(conversation, rng)
+    entities = conversation.entities
+    choices = _that_fit(conversation, swap=False) or [
+        (kind, [(old, word) for word in outsiders(conversation, kind, old)])
+        for kind in ENTITY_KINDS
+        for old in conversation.mentioned(entities.remaining(kind))
+        or conversation.mentioned(entities.focus(kind))
+    ]
+    return _exchange(conversation, rng, _SUBSTITUTION, choices)
 
 
 def exchange_refusals(conversation: Conversation, alteration: str) -> list[tuple[str, str, int]]:
@@ -48,65 +56,29 @@ def exchange_refusals(conversation: Conversation, alteration: str) -> list[tuple
     if alteration not in (_SWAP, _SUBSTITUTION):
         return []
     swap = alteration == _SWAP
-    refused: dict[str, list[str]] = {}
-    for kind in ENTITY_KINDS:
-        pairs = _pairs(conversation, kind, swap=swap)
-        for place, (old, new) in enumerate(pairs):
-            if swap and (new, old) in pairs[:place]:
-                continue  # told already
-            if reason := refusal(conversation, kind, old, new, swap=swap):
-                refused.setdefault(reason, []).append(f"{old} and {new}")
-    told = [(reason, pairs[0], len(pairs)) for reason, pairs in refused.items()]
+    refused: dict[str, set[str]] = {}
+    for kind, pairs in _pairs(conversation, swap=swap):
+        for pair in pairs:
+            if reason := refusal(conversation, kind, *pair, swap=swap):
+                refused.setdefault(reason, set()).add(" and ".join(sorted(pair)))
+    told = [(reason, min(names), len(names)) for reason, names in refused.items()]
     return sorted(told, key=lambda each: (each[0] not in REMEDIES, -each[2]))
 
 
 def _exchange(
-    conversation: Conversation, rng: random.Random, *, swap: bool
+    conversation: Conversation, rng: random.Random, alteration: str, choices: Sequence[_Pairs]
 ) -> AlteredConversation | None:
-    """Replace a random entity by another of its kind throughout, and for a swap the reverse."""
-    options: list[tuple[EntityKind, list[tuple[str, str]]]] = []
-    for kind in ENTITY_KINDS:
-        pairs = _pairs(conversation, kind, swap=swap)
-        if pairs := [pair for pair in pairs if not refusal(conversation, kind, *pair, swap=swap)]:
-            options.append((kind, pairs))
-    if not options:
+    """Replace one of a random pair by the other throughout, and for a swap the reverse."""
+    choices = [choice for choice in choices if choice[1]]
+    if not choices:
         return None
-    kind, pairs = rng.choice(options)
+    kind, pairs = rng.choice(choices)
     old, new = rng.choice(pairs)
-    others = {old: new, new: old} if swap else {old: new}
-    return _replace_all(conversation, _SWAP if swap else _SUBSTITUTION, kind, others)
-
-
-def _replace_by_outsider(
-    conversation: Conversation, rng: random.Random
-) -> AlteredConversation | None:
-    """Replace a random entity by a word of its class that the conversation does not mention."""
-    entities = conversation.entities
-    options = [
-        (kind, old, words)
-        for kind in ENTITY_KINDS
-        for old in conversation.mentioned(entities.remaining(kind))
-        or conversation.mentioned(entities.focus(kind))
-        if (words := outsiders(conversation, kind, old))
-    ]
-    if not options:
-        return None
-    kind, old, words = rng.choice(options)
-    others = {old: rng.choice(words)}
-    return _replace_all(conversation, _SUBSTITUTION, kind, others)
-
-
-def _replace_all(
-    conversation: Conversation,
-    alteration: str,
-    kind: EntityKind,
-    others: Mapping[str, str],
-) -> AlteredConversation:
-    """Replace all mentions of entities by others."""
+    others = {old: new, new: old} if alteration == _SWAP else {old: new}
     replacements = [
         mention.replace(others[mention.entity])
         for mention in conversation.mentions
-        if mention.kind == kind and mention.entity in others
+        if mention.entity in others
     ]
     focus = {*conversation.entities.focus(kind)}
     # Without a focus, it is unknown what the questions are about.
@@ -114,16 +86,31 @@ def _replace_all(
     return conversation.replace(alteration, replacements, can_change)
 
 
-def _pairs(conversation: Conversation, kind: EntityKind, *, swap: bool) -> list[tuple[str, str]]:
-    """Return the pairs that both algorithms choose from: an entity and the one to replace it.
+def _that_fit(conversation: Conversation, *, swap: bool) -> list[_Pairs]:
+    """Return the pairs of each kind that may be exchanged."""
+    return [
+        (kind, fit)
+        for kind, pairs in _pairs(conversation, swap=swap)
+        if (fit := [pair for pair in pairs if not refusal(conversation, kind, *pair, swap=swap)])
+    ]
 
-    An entity that does not occur can replace another.
+
+def _pairs(conversation: Conversation, *, swap: bool) -> list[_Pairs]:
+    """Return the pairs of each kind that both algorithms choose from.
+
+    An entity that does not occur can replace another. Of two people in a conversation, something
+    different is said nearly always: a substitution makes no one of them.
     """
-    entities = conversation.entities
-    remaining, focus = entities.remaining(kind), entities.focus(kind)
-    olds = conversation.mentioned(remaining if len(remaining) >= 2 else focus)
-    news = conversation.mentioned(remaining or focus) if swap else remaining or focus
-    if kind == "agents" and not swap:
-        # Of two people in a conversation, something different is said nearly always.
-        news = tuple(each for each in news if not conversation.mentioned([each]))
-    return [(old, new) for old, new in itertools.product(olds, news) if old != new]
+    choices: list[_Pairs] = []
+    for kind in ENTITY_KINDS:
+        remaining, focus = conversation.entities.remaining(kind), conversation.entities.focus(kind)
+        olds = conversation.mentioned(remaining if len(remaining) >= 2 else focus)
+        news = remaining or focus
+        mentioned = conversation.mentioned(news)
+        if swap:
+            news = mentioned
+        elif kind == "agents":
+            news = tuple(agent for agent in news if agent not in mentioned)
+        pairs = [(old, new) for old, new in itertools.product(olds, news) if old != new]
+        choices.append((kind, pairs))
+    return choices

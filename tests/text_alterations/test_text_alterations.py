@@ -286,8 +286,8 @@ def test_explain_tells_why_entities_are_not_exchanged(run: Callable[..., str]) -
     text, names = "A: where did Noah go\nB: he saw Mia, Wei and Lan", ["Noah", "Mia", "Wei", "Lan"]
     plain, explained = (run(text, names, *option).split("\n") for option in ([], ["--explain"]))
     assert [line for line in explained if line not in plain] == [
-        "  5 pairs, such as Noah and Wei: the gender of one is not known; list it as 'female' or 'male'",
-        "  1 pair, such as Noah and Mia: one is female and the other male, and the conversation has "
+        "  5 pairs, such as Lan and Mia: the gender of one is not known; list it as 'female' or 'male'",
+        "  1 pair, such as Mia and Noah: one is female and the other male, and the conversation has "
         "words for that",
     ]
 
