@@ -155,10 +155,10 @@ def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[st
 def _other_names(conversation: Conversation, old: str) -> list[str]:
     gender = _gender(conversation, old)
     sort = sort_of_agent(old)
-    if sort == "a name with a title":
+    if sort == "title":
         title = re.match(r"\w+\.?\s*", old)
         return [f"{title[0]}{name}" for name in replacements("surnames")] if title else []
-    if sort != "a name" or (gender is None and _shows_gender(conversation)):
+    if sort != "name" or (gender is None and _shows_gender(conversation)):
         return []
     return replacements(gender or "female")
 
@@ -197,7 +197,7 @@ def _unlike_agents(conversation: Conversation, kind: EntityKind, old: str, new: 
     sort = sort_of_agent(old)
     if sort != sort_of_agent(new):
         return OTHER_SORT
-    if sort in ("a person by role", "a noun", "a group") and not roles(old) & roles(new):
+    if sort in ("noun", "group") and not roles(old) & roles(new):
         return OTHER_SORT
     sites = [*_sites(conversation, kind, old), *_sites(conversation, kind, new)]
     if not _shows_gender(conversation) or all(site.is_address for site in sites):
@@ -351,7 +351,7 @@ def _agent_refusal(
     labels = " ".join(line[: label_end(line)] for line in conversation.text.split("\n"))
     if any(re.search(rf"(?<!\w){re.escape(agent)}\b", labels) for agent in agents):
         return SPOKEN_TO
-    by_name = "name" in sort_of_agent(agents[0])
+    by_name = sort_of_agent(agents[0]) not in ("noun", "group")
     determined = set()
     for site in (site for agent in agents for site in _sites(conversation, "agents", agent)):
         before = site.sentence.before(site.first)

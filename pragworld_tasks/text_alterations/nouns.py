@@ -30,19 +30,14 @@ def is_title(word: str) -> bool:
 
 
 def sort_of_agent(agent: str) -> str:
-    """Return what an agent is named by, as a phrase: "a name", "a person by role", …."""
+    """Return what an agent is named by: "name", "full name", "title", "relative", "group", "noun"."""
     words = agent.replace(".", " ").split()
     if len(words) > 1 and is_title(words[0]):
-        return "a name with a title"
-    is_role = bool(roles(agent))
-    if agent[0].isupper():
-        if is_role and len(words) == 1:
-            return "a relative by name"
-        if not is_role:
-            return "a name" if len(words) == 1 else "a full name"
-    if is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team"):
-        return "a group"
-    return "a person by role" if is_role else "a noun"
+        return "title"
+    if agent[0].isupper() and (len(words) == 1 or not roles(agent)):
+        return "relative" if roles(agent) else "name" if len(words) == 1 else "full name"
+    is_group = is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team")
+    return "group" if is_group else "noun"
 
 
 def roles(agent: str) -> set[str]:
@@ -55,36 +50,34 @@ def usual_gender(agent: str) -> str | None:
     """Return "female" or "male" if a title, a role or a first name tells, or None."""
     words = agent.lower().replace(".", " ").split()
     for gender in GENDERS:
-        if words[0] in _listed("names", f"{gender}_titles") and len(words) > 1:
-            return gender
-        if words[-1] in _listed("roles", gender):
+        is_titled = len(words) > 1 and words[0] in _listed("names", f"{gender}_titles")
+        if is_titled or words[-1] in _listed("roles", gender):
             return gender
     return _gender_of_name(words[0]) if agent[0].isupper() else None
 
 
 def is_first_name(word: str) -> bool:
     """Return whether a word is a first name that is nearly always a woman's, or a man's."""
-    return word[:1].isupper() and any(word.lower() in _listed("names", name) for name in GENDERS)
+    return word[:1].isupper() and _gender_of_name(word.lower()) is not None
 
 
 def _gender_of_name(name: str) -> str | None:
-    """Return the gender of a first name in lower case by our lists, or by Faker's lists.
+    """Return the gender of a first name in lower case: ours, or that of Faker's many lists.
 
-    Faker has lists of many languages. A name has a gender if five times as many of them agree on it
-    as do not.
+    Faker's tell a gender if five times as many of them agree on it as do not.
     """
     for gender in GENDERS:
         if name in _listed("names", gender):
             return gender
     female, male = (_faker_names()[gender][name] for gender in GENDERS)
-    if name in _listed("names", "either") or female + male == 0:
+    if name in _listed("names", "either"):
         return None
     return "female" if female > 5 * male else "male" if male > 5 * female else None
 
 
 @functools.cache
 def _faker_names() -> dict[str, Counter[str]]:
-    """Return in how many of Faker's lists a first name is a woman's, or a man's (0.4 s)."""
+    """Return in how many of Faker's lists a first name is a woman's, or a man's (0.1 s)."""
     from faker.providers import person
 
     counts: dict[str, Counter[str]] = {gender: Counter() for gender in GENDERS}
