@@ -7,6 +7,7 @@ import functools
 import re
 from calendar import month_name
 from collections.abc import Mapping
+from os.path import commonprefix
 
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import NUMBER_VALUES, ONES, TENS
@@ -20,16 +21,15 @@ def word_list(name: str) -> tuple[str, ...]:
     return tuple(ENGLISH[name].split())
 
 
-_ONE_FORM = frozenset(word_list("one_form"))
-_PLURALS: Mapping[str, str] = ENGLISH["irregular_plurals"]
+_PLURALS: Mapping[str, str] = ENGLISH["irregular_plurals"] | {
+    noun: noun for noun in word_list("one_form")
+}
 _SINGULARS = {plural: singular for singular, plural in _PLURALS.items()}
 
 
 def is_plural(word: str) -> bool:
     """Return whether a word looks like a plural noun: false if singular and plural are one."""
-    if re.fullmatch(r"[A-Z]+s", word):  # "TVs"
-        return True
-    return word.isalpha() and _singular(word.lower()) != word.lower()
+    return word.isalpha() and _singular(word) != word.lower()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -49,37 +49,33 @@ def number_forms(noun: str) -> tuple[str, str]:
     if not parts:
         return noun, noun
     before, head, after = parts[1] or "", parts[2], parts[3]
-    if re.fullmatch(r"[A-Z]{2,}s?", head):  # "TV", "TVs"
-        other = head[:-1] if head.endswith("s") else head + "s"
-    else:
-        other = (_singular if is_plural(head) else _plural)(head.lower())
-    same = 0  # the number of first letters that both forms share, whose case is kept
-    while other[same : same + 1] == head[same : same + 1].lower() != "":
-        same += 1
+    other = (_singular if is_plural(head) else _plural)(head)
+    same = len(commonprefix((head.lower(), other)))  # the letters whose case is kept
     other = before + head[:same] + other[same:] + after
     return (other, noun) if is_plural(head) else (noun, other)
 
 
-def _plural(word: str) -> str:
-    from lemminflect import getInflection  # 0.1 s
+def _plural(noun: str) -> str:
+    from lemminflect import getAllInflectionsOOV, getInflection  # 0.1 s
 
-    if word in _ONE_FORM or word in _PLURALS:
-        return _PLURALS.get(word, word)
-    plurals: tuple[str, ...] = getInflection(word, "NNS")
-    if plurals and plurals[0] != word:
-        return plurals[0]
-    # It gives no plural of what is rarely counted, such as "rice" or "broccoli".
-    if re.search(r"[^aeiou]y$", word):
-        return word[:-1] + "ies"
-    return word + ("es" if re.search(r"(?:s|x|z|ch|sh)$", word) else "s")
+    word = noun.lower()
+    if word in _PLURALS:
+        return _PLURALS[word]
+    # The dictionary has no plural of what is rarely counted, such as "furniture".
+    guessed = getAllInflectionsOOV(word, "NOUN").get("NNS", ())
+    plurals: tuple[str, ...] = (*getInflection(word, "NNS"), *guessed)
+    return next((plural for plural in plurals if plural != word), word)
 
 
 @functools.lru_cache(maxsize=4096)
-def _singular(word: str) -> str:
+def _singular(noun: str) -> str:
     from lemminflect import getAllLemmas, getLemma
 
-    if word in _ONE_FORM or word in _SINGULARS:
-        return _SINGULARS.get(word, word)
+    word = noun.lower()
+    if word in _SINGULARS:
+        return _SINGULARS[word]
+    if re.fullmatch(r"[A-Z]{2,}s", noun):  # "TVs"
+        return word[:-1]
     if len(word) < 4 or word in word_list("no_plurals"):
         return word
     known = getAllLemmas(word)
