@@ -138,8 +138,8 @@ def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change
         if old == new:
             continue
         old_words, new_words = old.split(" "), new.split(" ")
-        start = _alike(old_words, new_words)
-        end = _alike(old_words[start:][::-1], new_words[start:][::-1])
+        start = alike(old_words, new_words)
+        end = alike(old_words[start:][::-1], new_words[start:][::-1])
         old = " ".join(old_words[start : len(old_words) - end])
         new = " ".join(new_words[start : len(new_words) - end])
         if old and new and old[-1] == new[-1] and old[-1] in ".?":
@@ -147,8 +147,8 @@ def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change
         yield Change(utterance, old, new)
 
 
-def _alike(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return with how many equal words two sequences begin."""
+def alike(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return with how many equal items two sequences begin."""
     return len([*takewhile(bool, map(eq, first, second))])
 
 

@@ -152,6 +152,14 @@ class Conversation:
         return AlteredConversation(text, alteration, tuple(changes), answers_can_change)
 
 
+# What stands before or after a noun in the singular. The bar is the noun.
+_BESIDE_SINGULARS = re.compile(
+    r"(?<![\w'\u2019-])(?:an?|one|each|every|this|that|another)\s+\|"
+    r"|\|\s+(?:is|was|has|does)(?:n['\u2019]t)?\b",
+    re.IGNORECASE,
+)
+
+
 def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]:
     """Return where a conversation mentions the entities, in order, but for speakers' labels.
 
@@ -162,7 +170,7 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
     for kind in ENTITY_KINDS:
         for entity in entities.all(kind):
             for form in entity_forms(entity, kind):
-                capital = form[0].upper() + form[1:] if form == form.lower() else form
+                capital = form[0].upper() + form[1:]
                 for variant in (form, form.upper(), capital, typed(form)):
                     named.setdefault(variant, (kind, entity))
     if not named:
@@ -184,30 +192,14 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
             kind, entity = named[re.sub(r"\s+", " ", text)]
             before, after = line[begin:start], line[match.end() :]
             indefinite = re.search(r"(?<![\w'\u2019-])an?\s+$", before, re.IGNORECASE)
+            singular, plural = number_forms(entity)
+            if singular == plural:
+                is_plural = not _BESIDE_SINGULARS.search(f"{before}|{after}")
+            else:
+                is_plural = text.lower() == plural.lower()
+            is_plural &= kind == "objects"
+            article = indefinite[0] if indefinite else ""
             mentions.append(
-                EntityMention(
-                    utterance=utterance,
-                    start=start,
-                    text=text,
-                    ending=ending,
-                    kind=kind,
-                    entity=entity,
-                    is_plural=kind == "objects" and _is_plural(text, entity, before, after),
-                    opens=not re.search(r"\w", re.split(r"[.?!]\S*\s", before)[-1]),
-                    indefinite=indefinite[0] if indefinite else "",
-                )
+                EntityMention(utterance, start, text, ending, kind, entity, is_plural, article)
             )
     return mentions
-
-
-_SINGULAR_BEFORE = re.compile(
-    r"(?<![\w'\u2019-])(?:an?|one|each|every|this|that|another)\s+$", re.IGNORECASE
-)
-_SINGULAR_AFTER = re.compile(r"\s+(?:is|was|has|does)(?:n['\u2019]t)?\b", re.IGNORECASE)
-
-
-def _is_plural(text: str, entity: str, before: str, after: str) -> bool:
-    singular, plural = number_forms(entity)
-    if singular != plural:
-        return text.lower() == plural.lower()
-    return not (_SINGULAR_BEFORE.search(before) or _SINGULAR_AFTER.match(after))

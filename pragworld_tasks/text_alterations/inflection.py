@@ -7,10 +7,9 @@ import functools
 import re
 from calendar import month_name
 from collections.abc import Mapping
-from os.path import commonprefix
 
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.text import NUMBER_VALUES, ONES, TENS
+from pragworld_tasks.text import NUMBER_VALUES, ONES, TENS, alike
 
 ENGLISH = read_package_toml(__package__, "english.toml")
 
@@ -50,7 +49,7 @@ def number_forms(noun: str) -> tuple[str, str]:
         return noun, noun
     before, head, after = parts[1] or "", parts[2], parts[3]
     other = (_singular if is_plural(head) else _plural)(head)
-    same = len(commonprefix((head.lower(), other)))  # the letters whose case is kept
+    same = alike(head.lower(), other)  # the letters whose case is kept
     other = before + head[:same] + other[same:] + after
     return (other, noun) if is_plural(head) else (noun, other)
 

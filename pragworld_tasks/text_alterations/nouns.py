@@ -30,7 +30,7 @@ def is_title(word: str) -> bool:
 
 
 def sort_of_agent(agent: str) -> str:
-    """Return what an agent is named by: "name", "full name", "title", "relative", "group", "noun"."""
+    """Return what an agent is: "name", "full name", "title", "relative", "group" or "noun"."""
     words = agent.replace(".", " ").split()
     if len(words) > 1 and is_title(words[0]):
         return "title"

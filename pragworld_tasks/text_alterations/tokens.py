@@ -81,7 +81,6 @@ class EntityMention:
         kind, entity: The entity's kind, and the entity as listed.
         is_plural: Whether the mention is the plural of an object. The words beside it tell if
             singular and plural are one.
-        opens: Whether the mention opens its sentence.
         indefinite: The "a" or "an" before it, with the blank between them, or "".
     """
 
@@ -92,7 +91,6 @@ class EntityMention:
     kind: EntityKind
     entity: str
     is_plural: bool
-    opens: bool
     indefinite: str
 
     @property
@@ -110,27 +108,20 @@ class EntityMention:
         Number, letter case, possessive ending and a preceding article are kept or adjusted.
         """
         old_form, new_form = self.form_of(self.entity), self.form_of(entity)
-        in_capitals = self.text != old_form and self.text.isupper()
-        new = new_form.upper() if in_capitals else new_form
-        if old_form != self.text == typed(old_form):
-            new = typed(new_form)
-        elif self.text[0].isupper() and (self.text != old_form or self.opens):
-            new = new[0].upper() + new[1:]
+        model = self.text[0] if self.text == old_form else self.text  # "UK" is in no capitals
+        is_typed = self.text == typed(old_form) != old_form
+        new = typed(new_form) if is_typed else like_case(model, new_form)
         ending = self.ending
         if self.is_plural and new[-1].lower() == "s":
             ending = ending[:1]  # the apples' colour, for the geese's
         elif len(ending) == 1 and new[-1].lower() != "s":
-            ending += "S" if in_capitals else "s"
-        old_article, new_article = self.indefinite.rstrip(), article(new_form)
-        before = ""
-        if old_article.lower() == article(old_form) != new_article:
+            ending += "S" if model[1:].isupper() else "s"
+        before, new_article = "", article(new_form)
+        if self.indefinite.rstrip().lower() == article(old_form) != new_article:
             before = self.indefinite
-            new_article = like_case(self.text if in_capitals else old_article, new_article)
-            new = new_article + before[len(old_article) :] + new
-        start = self.start - len(before)
-        return TextReplacement(
-            self.utterance, start, before + self.text + self.ending, new + ending
-        )
+            new = f"{like_case(model if model[1:].isupper() else before, new_article)} {new}"
+        old = before + self.text + self.ending
+        return TextReplacement(self.utterance, self.start - len(before), old, new + ending)
 
 
 @dataclass(frozen=True, slots=True)
