@@ -279,8 +279,8 @@ def _count_exchanges(before: Conversation, after: Conversation) -> int:
 
 
 def _masked(conversation: Conversation) -> list[list[str]]:
-    """Return the words of each line without mentions and articles."""
-    lines = conversation.text.split("\n")
+    """Return the words of each turn without mentions and articles."""
+    lines = [*conversation.turns]
     for mention in reversed(conversation.mentions):
         line = lines[mention.utterance]
         lines[mention.utterance] = line[: mention.start] + line[mention.end :]

@@ -121,6 +121,7 @@ class Conversation:
     Attributes:
         text: The text in Unicode's form NFC, one utterance per line.
         entities: The entities.
+        turns: The turns. A line without a label is part of the turn before it if others have one.
         mentions: The mentions of the entities, in order.
         sentences: The sentences with the mentions in them, in order.
     """
@@ -128,8 +129,19 @@ class Conversation:
     def __init__(self, text: str, entities: Entities) -> None:
         self.text = _plain_text(text)
         self.entities = entities
-        self.mentions = _find_mentions(self.text, entities)
-        self.sentences: list[Sentence] = list(read_sentences(self.text, self.mentions))
+        self.turns: list[str] = []
+        self._begins: list[int] = []
+        lines, begin = self.text.split("\n"), 0
+        labels = [line[: label_end(line)].strip() for line in lines]
+        for line, label in zip(lines, labels, strict=True):
+            if label or not self.turns or not any(labels):
+                self.turns.append(line)
+                self._begins.append(begin)
+            else:
+                self.turns[-1] += f" {line}"
+            begin += len(line) + 1
+        self.mentions = _find_mentions(self.turns, entities)
+        self.sentences: list[Sentence] = list(read_sentences(self.turns, self.mentions))
 
     def mentioned(self, entities: Sequence[str]) -> tuple[str, ...]:
         """Return those of some entities that the conversation mentions."""
@@ -142,13 +154,14 @@ class Conversation:
         replacements: Sequence[TextReplacement],
         answers_can_change: bool | None = None,
     ) -> AlteredConversation:
-        """Make the replacements of an alteration, all at once. They must not overlap."""
-        changes = sorted(replacements, key=lambda change: (change.utterance, change.start))
-        lines = self.text.split("\n")
-        for change in reversed(changes):
-            line, end = lines[change.utterance], change.start + len(change.old)
-            lines[change.utterance] = line[: change.start] + change.new + line[end:]
-        text = "\n".join(lines)
+        """Make the replacements of turns, all at once. They must not overlap."""
+        text, changes = self.text, list[TextReplacement]()
+        for change in sorted(replacements, key=lambda each: (each.utterance, each.start))[::-1]:
+            begin = self._begins[change.utterance] + change.start
+            ahead, behind = self.text[:begin], text[begin + len(change.old) :]
+            line, start = ahead.count("\n"), begin - ahead.rfind("\n") - 1
+            changes.insert(0, TextReplacement(line, start, change.old, change.new))
+            text = ahead + change.new + behind
         return AlteredConversation(text, alteration, tuple(changes), answers_can_change)
 
 
@@ -160,8 +173,8 @@ _BESIDE_SINGULARS = re.compile(
 )
 
 
-def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]:
-    """Return where a conversation mentions the entities, in order, but for speakers' labels.
+def _find_mentions(turns: Sequence[str], entities: Entities) -> list[EntityMention]:
+    """Return where turns mention the entities, in order, but for speakers' labels.
 
     A mention is of whole words, and of as many as possible: "green peppers" does not mention
     "peppers" if both are listed, and "all-purpose" does not mention "purpose".
@@ -183,7 +196,7 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
         r"(?P<ending>['\u2019][sS]?(?!\w))?(?!\w|-\w|['\u2019](?!(?:ll|d|re|ve)\b)\w)"
     )
     mentions = []
-    for utterance, line in enumerate(conversation.split("\n")):
+    for utterance, line in enumerate(turns):
         begin = label_end(line)
         for match in pattern.finditer(line, begin):
             start, text, ending = match.start(), match["text"], match["ending"] or ""

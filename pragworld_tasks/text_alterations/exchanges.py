@@ -30,7 +30,7 @@ from pragworld_tasks.text_alterations.nouns import (
     usual_gender,
 )
 from pragworld_tasks.text_alterations.tokens import EntityKind, EntityMention, Sentence, label_end
-from pragworld_tasks.text_alterations.turns import continues_question, sentence_numbers
+from pragworld_tasks.text_alterations.turns import continues_question
 
 # Why two entities may not be exchanged; those that the lists of entities can remedy come first.
 GENDER_UNKNOWN = "the gender of one is not known; list it as 'female' or 'male'"
@@ -210,12 +210,11 @@ def _are_only_joined(
     conversation: Conversation, of_old: Sequence[_Site], of_new: Sequence[_Site]
 ) -> bool:
     """Return whether a swap changes nothing but the order in lists: "A and B", "A, B and C"."""
-    text, mentions = conversation.text, conversation.mentions
-    begins = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
+    mentions = conversation.mentions
     lists = [mentions[:1]]
     for mention, following in itertools.pairwise(mentions):
-        end, start = begins[mention.utterance] + mention.end, begins[following.utterance]
-        is_joined = _LINK.fullmatch(text[end : start + following.start])
+        between = conversation.turns[mention.utterance][mention.end : following.start]
+        is_joined = mention.utterance == following.utterance and _LINK.fullmatch(between)
         lists = [*lists[:-1], [*lists[-1], following]] if is_joined else [*lists, [following]]
     counts = [Counter(mention.entity for mention in each) for each in lists]
     old, new = of_old[0].mention.entity, of_new[0].mention.entity
@@ -231,13 +230,11 @@ def _are_set_apart(
     a headache / no, but I have a headache"), or the same lamps would be in the truck and in the
     van. Nor may "a phone" be new after it was spoken of.
     """
-    numbers = sentence_numbers(conversation.text, conversation.sentences)
-    old, new = ({numbers[id(site.sentence)] for site in sites} for sites in (of_old, of_new))
-    if old & new:
-        return True
     for early, late in itertools.product(of_old, of_new):
         if (early.mention.utterance, early.first) > (late.mention.utterance, late.first):
             early, late = late, early
+        if early.sentence is late.sentence:
+            return True
         if late.mention.indefinite and late.mention.utterance > early.mention.utterance:
             return True
         if _is_contrasted(conversation, early, late) or _is_told_alike(early, late):
@@ -250,7 +247,7 @@ def _are_set_apart(
 def _is_contrasted(conversation: Conversation, early: _Site, late: _Site) -> bool:
     """Return whether a "no" or "but" stands between two mentions that are near each other."""
     first, last = early.mention.utterance, late.mention.utterance
-    lines = conversation.text.split("\n")[: last + 1]
+    lines = conversation.turns[: last + 1]
     lines[-1] = lines[-1][: late.mention.start]
     lines[first] = lines[first][early.mention.end :]
     between = " ".join(lines[first:]).lower().replace("\u2019", "'")

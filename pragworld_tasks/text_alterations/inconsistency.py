@@ -33,12 +33,12 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     Returns:
         The altered conversation, or None if there is no statement that anything can be added to.
     """
-    spots = list(turn_sentences(conversation.text, conversation.sentences))
+    spots = list(turn_sentences(conversation.sentences))
     denied = _denied(spots)
     places = [
         (spot.sentence, mention, end)
         for spot in spots
-        if not spot.sentence.is_question and spot.is_whole
+        if not spot.sentence.is_question
         for place, mention in spot.sentence.mention_places
         if mention.entity not in denied
         if (end := _clause_end(spot.sentence, place, mention)) is not None
@@ -148,7 +148,7 @@ def _with_sentence(
         end, mention = rng.choice(topics[min(topics)])
         changes = mention.kind == "objects" and rng.random() < 0.5
         predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
-        line = conversation.text.split("\n")[mention.utterance]
+        line = conversation.turns[mention.utterance]
         is_bare = mention.entity[0].isupper() and not line[: mention.start].endswith("the ")
         remark = f"{'' if is_bare else 'The '}{mention.form_of(mention.entity)} {predicate}"
     else:
@@ -180,7 +180,7 @@ def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
 def _can_be_followed(spot: TurnSentence) -> bool:
     """Return whether a remark can follow a sentence: the last statement of a turn."""
     sentence = spot.sentence
-    if spot.later or sentence.is_question or not spot.is_whole or len(sentence.words) < 4:
+    if spot.later or sentence.is_question or len(sentence.words) < 4:
         return False
     is_formula = bool(spot.turn_words & {*word_list("formulas")})
     return not is_formula and sentence.line[sentence.words[-1].end :].strip() in ("", ".", "!")

@@ -35,7 +35,7 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
         The altered conversation, or None if nothing in it can be negated.
     """
     ranks: dict[int, list[list[TextReplacement]]] = {}
-    for spot in turn_sentences(conversation.text, conversation.sentences):
+    for spot in turn_sentences(conversation.sentences):
         for rank, change in _options(spot):
             ranks.setdefault(rank, []).append(change)
     if not ranks:
@@ -49,7 +49,7 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
     """Return the negations of a sentence with their ranks: 0 is best."""
     sentence, words = spot.sentence, {*spot.sentence.lower}
-    if sentence.is_question or not spot.is_whole or spot.earlier or spot.is_taken_up:
+    if sentence.is_question or spot.earlier or spot.is_taken_up:
         return []
     if not spot.later and spot.next is not None and not spot.next.is_question:
         return []  # a statement may take up anything

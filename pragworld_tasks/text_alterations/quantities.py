@@ -252,7 +252,7 @@ def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
     """
     sentence = number.sentence
     listed = sentence.line[sentence.words[number.last].end :]
-    lines = conversation.text.split("\n")[sentence.utterance + 1 :]
+    lines = conversation.turns[sentence.utterance + 1 :]
     reply = lines[0][label_end(lines[0]) :] if lines else ""
     later = " ".join(sentence.lower + nearby_words(conversation, sentence))
     near = sentence.lower + nearby_words(conversation, sentence, before=NEARBY)

@@ -1,6 +1,6 @@
 """The words, sentences and mentions of entities of a conversation, and replacements in it.
 
-Each line is an utterance. A speaker's label before its first colon ("Alice:", "12: Person 1:") is
+Each line is an utterance, or goes on with one if only others have labels. A speaker's label before its first colon ("Alice:", "12: Person 1:") is
 not part of its sentences. A word is what a reader takes for one: "hands", "didn't", "all-purpose"
 and "9:00" contain no smaller words.
 """
@@ -76,7 +76,7 @@ class EntityMention:
     """A place where a conversation names an entity.
 
     Attributes:
-        utterance, start: The number of the line, from 0, and where the mention begins in it.
+        utterance, start: The number of the turn, from 0, and where the mention begins in it.
         text, ending: The words that stand there, and a possessive ending: "'s", "'" or "".
         kind, entity: The entity's kind, and the entity as listed.
         is_plural: Whether the mention is the plural of an object. The words beside it tell if
@@ -95,7 +95,7 @@ class EntityMention:
 
     @property
     def end(self) -> int:
-        """Where the mention ends in the line, with its possessive ending."""
+        """Where the mention ends in the turn, with its possessive ending."""
         return self.start + len(self.text) + len(self.ending)
 
     def form_of(self, entity: str) -> str:
@@ -126,7 +126,7 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, where it begins and ends in its line, and in lower case with straight apostrophes."""
+    """A word, where it begins and ends in its turn, and in lower case with straight apostrophes."""
 
     text: str
     start: int
@@ -136,13 +136,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, or the part of one that is in a line.
+    """A sentence.
 
     The methods take a place, which is the index of a word in `words`.
 
     Attributes:
-        utterance: The number of its line, from 0.
-        line: The whole line.
+        utterance: The number of its turn, from 0.
+        line: The whole turn.
         words: Its words, at least one.
         opens: Whether it is the first of its utterance.
         is_question: Whether it ends with a question mark, or begins or ends in the words of a
@@ -243,9 +243,9 @@ def label_end(line: str) -> int:
     return label.end() if label else 0
 
 
-def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterator[Sentence]:
-    """Yield the sentences of a text in order, with the mentions in them."""
-    for utterance, line in enumerate(text.split("\n")):
+def read_sentences(turns: Sequence[str], mentions: Sequence[EntityMention]) -> Iterator[Sentence]:
+    """Yield the sentences of turns in order, with the mentions in them."""
+    for utterance, line in enumerate(turns):
         here = [mention for mention in mentions if mention.utterance == utterance]
         words: list[Word] = []
         opens = True

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pragworld_tasks.text_alterations.inflection import word_list
-from pragworld_tasks.text_alterations.tokens import Sentence, label_end
+from pragworld_tasks.text_alterations.tokens import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,6 @@ class TurnSentence:
         previous: The last sentence of the turn before, or None.
         next: The first sentence of the turn after, or None.
         reply_to_next: The first sentence of the turn after that one, or None.
-        is_whole: Whether no line break divides it.
     """
 
     sentence: Sentence
@@ -32,7 +31,6 @@ class TurnSentence:
     previous: Sentence | None
     next: Sentence | None
     reply_to_next: Sentence | None
-    is_whole: bool
 
     @property
     def turn_words(self) -> set[str]:
@@ -65,19 +63,12 @@ class TurnSentence:
         return _takes_up(self.next) or (reply is not None and _adds(reply))
 
 
-def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
-    """Yield the sentences of a conversation with those around them.
-
-    A line without a speaker's label continues the turn of the line before if there are labels.
-    """
-    labels = [line[: label_end(line)].strip() for line in text.split("\n")]
-    turn_of_line = [*itertools.accumulate(bool(label) or not any(labels) for label in labels)]
-    groups = itertools.groupby(sentences, key=lambda each: turn_of_line[each.utterance])
-    turns = [[*group] for _, group in groups]
+def turn_sentences(sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
+    """Yield the sentences of a conversation with those around them."""
+    turns = [[*turn] for _, turn in itertools.groupby(sentences, key=lambda each: each.utterance)]
     for number, turn in enumerate(turns):
         next_turns = [*(later[0] for later in turns[number + 1 : number + 3]), None, None]
         for place, sentence in enumerate(turn):
-            around = itertools.pairwise(turn[max(place - 1, 0) : place + 2])
             yield TurnSentence(
                 sentence,
                 tuple(turn[:place]),
@@ -85,25 +76,7 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
                 turns[number - 1][-1] if number else None,
                 next_turns[0],
                 next_turns[1],
-                not any(_goes_on(first, second) for first, second in around),
             )
-
-
-def sentence_numbers(text: str, sentences: Sequence[Sentence]) -> dict[int, int]:
-    """Return the number of each sentence by its `id`. Parts that a line break divides share one."""
-    numbers: dict[int, int] = {}
-    number = -1
-    for spot in turn_sentences(text, sentences):
-        before = spot.earlier[-1] if spot.earlier else None
-        number += before is None or not _goes_on(before, spot.sentence)
-        numbers[id(spot.sentence)] = number
-    return numbers
-
-
-def _goes_on(sentence: Sentence, following: Sentence) -> bool:
-    """Return whether a sentence goes on in the next line."""
-    end = sentence.line[sentence.words[-1].end :].strip()
-    return sentence.utterance != following.utterance and not end.endswith((".", "?", "!"))
 
 
 def question_form(sentence: Sentence) -> str:
