@@ -1,8 +1,8 @@
 """The words, sentences and mentions of entities of a conversation, and replacements in it.
 
-Each line is an utterance, or goes on with one if only others have labels. A speaker's label before its first colon ("Alice:", "12: Person 1:") is
-not part of its sentences. A word is what a reader takes for one: "hands", "didn't", "all-purpose"
-and "9:00" contain no smaller words.
+Each line is a turn, or goes on with one if only others have labels. A speaker's label before its
+first colon ("Alice:", "12: Person 1:") is not part of its sentences. A word is what a reader takes
+for one: "hands", "didn't", "all-purpose" and "9:00" contain no smaller words.
 """
 
 import re
