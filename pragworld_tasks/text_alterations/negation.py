@@ -26,10 +26,9 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 
     "He did" becomes "he didn't", "no, he didn't" becomes "yes, he did", and a whole "no" becomes
     "yes". "All of them are" becomes "not all of them are", and after a "yes", "some of them are"
-    becomes "none of them are". Replies to yes/no questions come first: other statements are negated
-    only if no reply can be, and those of where something is come last. Questions, formulas ("I'm
-    afraid", "thank you"), what the next sentences take up, and what would not stay grammatical are
-    left alone.
+    becomes "none of them are". Other statements are negated only if no reply to a yes/no question
+    can be. Questions, formulas ("I'm afraid", "thank you"), what the next sentences take up, and
+    what would not stay grammatical are left alone.
 
     Returns:
         The altered conversation, or None if nothing in it can be negated.
@@ -47,7 +46,7 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 
 
 def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
-    """Return the negations of a sentence with their ranks: 0 is best."""
+    """Return the negations of a sentence with their ranks."""
     sentence, words = spot.sentence, {*spot.sentence.lower}
     if sentence.is_question or spot.earlier or spot.is_taken_up:
         return []
@@ -71,25 +70,17 @@ def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
 
 
 def _rank(spot: TurnSentence, place: int, words: set[str], *, replied: bool) -> int | None:
-    """Return the rank of negating the auxiliary at a place, or None if it must not be negated."""
-    verb, after = spot.sentence.at(place), spot.sentence.after(place)
-    is_reply = spot.answers == "yes or no"
-    if is_reply and (replied or verb in _POSITIVES or after in ("", "not", "there")):
-        return 0
-    is_existential = bool({"there", "there's"} & words)
-    agrees = bool({"that's", "that"} & words and {"right", "true"} & words)
-    if spot.answers == "wh":
-        where = spot.previous is not None and "where" in spot.previous.lower[:2]
-        is_place = after in ("in", "at", "on", "near", "not") and verb not in _POSITIVES
-        is_told = is_existential or bool({"said", "says"} & words)
-        return 2 if where and is_place and not is_told else None
-    if spot.answers and (is_existential or (spot.answers == "other" and not agrees)):
-        return None
-    if agrees:
-        return 1
-    if not spot.is_left_behind:
-        return None
-    return 3 if is_reply and verb in ("was", "were") else 1  # "he wasn't in the attic" is evasive
+    """Return 0 for negating a reply, 1 for a statement, None if it must not be negated."""
+    if spot.answers == "yes or no":
+        verb, after = spot.sentence.at(place), spot.sentence.after(place)
+        if replied or verb in _POSITIVES or after in ("", "not", "there"):
+            return 0
+        # "He wasn't in the attic" would be evasive.
+        ahead = spot.sentence.all_before(place)
+        return 1 if spot.is_left_behind and {"all", "some"} & {*ahead} else None
+    agrees = {"that's", "that"} & words and {"right", "true"} & words
+    is_free = agrees or (not spot.answers and spot.is_left_behind)
+    return 1 if is_free and spot.answers != "wh" else None
 
 
 def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:
@@ -129,8 +120,7 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     polarity = _other_polarity(sentence, last, "any", "some", word_list("negative_only"))
     if polarity is None or following[:1] == ["went"]:  # "didn't went" is no better without "not"
         return []
-    is_perfect = word.startswith(("have", "has", "had")) or word.endswith("'ve")
-    if is_perfect and {"for", "since", "in"} & {*following}:
+    if word.startswith(("have", "has", "had")) and {"for", "since", "in"} & {*following}:
         return []  # "I haven't seen you for a long time"
     return [sentence.replace(place, last, like_case(text, _POSITIVES.get(word, text))), *polarity]
 
@@ -138,10 +128,8 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
 def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
     verb, ahead = sentence.at(place), sentence.all_before(place)
-    for index, word in enumerate(sentence.words):
-        is_negative = word.lower in word_list("negative_words") or word.lower.endswith("n't")
-        if is_negative and not _is_reply(sentence, index):
-            return []
+    if sentence.is_negative or (sentence.at(0) in _NO and not _is_reply(sentence, 0)):
+        return []
     if "both" in ahead or not _can_be_negated(sentence, place):
         return []  # "neither of them does" changes more than a word
     if whole := next((word for word in ("all", "some") if word in ahead), None):
@@ -164,7 +152,7 @@ def _can_be_negated(sentence: Sentence, place: int) -> bool:
     word, after = sentence.at(place), sentence.after(place)
     is_participle = after in word_list("participles") or (after.endswith("ed") and after != "need")
     if word in _CONTRACTED:
-        return bool(after) and (not word.endswith("'ve") or is_participle)
+        return bool(after)
     if not after:  # a short reply: "he did", "Noah was, but …"
         if sentence.at(place + 1) not in ("", "and", "but") or word == "am":
             return False
@@ -198,14 +186,15 @@ def _with_reply(
     Returns [] if the yes or no may belong to another clause ("Yes, I left them and he is there").
     """
     replies = [index for index in range(place) if _is_reply(sentence, index)]
-    if not replacements or not replies:
+    if not replacements or not replies or sentence.at(replies[0]) not in contrary:
         return replacements
-    begin = replies[0] + 1
-    if sentence.at(replies[0]) not in contrary or sentence.at(begin) == "and":
+    subject = range(replies[0] + 1, place)
+    if sentence.at(replies[0] + 1) == "and":
         return replacements  # "yes, and it's free"
-    for index in range(begin, place):
-        is_subject = sentence.at(index) in _OF_SUBJECTS or sentence.mention_at(index)
-        if not is_subject or (index > begin and not sentence.joined(index)):
-            return []
+    is_known = all(
+        sentence.at(each) in _OF_SUBJECTS or sentence.mention_at(each) for each in subject
+    )
+    if not is_known or not all(map(sentence.joined, subject[1:])):
+        return []
     new = "no" if contrary == _YES else "yes"
     return [sentence.replace_word(replies[0], new), *replacements]
