@@ -44,7 +44,7 @@ _LISTED, _RELIED_ON, _RELATIONS = (
     for name in ("list_follows", "number_relied_on", "relations")
 )
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
-_AFTER_BARE_NUMBERS = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
+_AFTER_PHRASES = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +53,28 @@ class _Number:
 
     Attributes:
         sentence: Its sentence.
-        spans: The places of the first and last word of the number, or of each of two.
-        values: The one or two numbers, 0 for anything else ("9:00", "one fifty").
+        parts: The places of the first and last word of the number, or of each of two, and what it
+            is: 0 for anything else than a number ("9:00", "one fifty").
         noun: What it counts, in the singular, or "" if that is unknown.
         begin: The place of the first word of "about two" or "exactly two".
     """
 
     sentence: Sentence
-    spans: tuple[tuple[int, int], ...]
-    values: tuple[int, ...]
+    parts: tuple[tuple[int, int, int], ...]
     noun: str
     begin: int
 
     @property
     def first(self) -> int:
-        return self.spans[0][0]
+        return self.parts[0][0]
 
     @property
     def last(self) -> int:
-        return self.spans[-1][1]
+        return self.parts[-1][1]
 
     @property
-    def is_definite(self) -> bool:
-        """Whether it is of things told of before: "the two cups", "all three"."""
-        return self.sentence.before(self.begin) in word_list("definite_before")
-
-    def distance(self, other: "_Number") -> int:
-        """Return how many utterances another number is away."""
-        return abs(self.sentence.utterance - other.sentence.utterance)
+    def values(self) -> tuple[int, ...]:
+        return tuple(value for _, _, value in self.parts)
 
 
 def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -122,35 +116,29 @@ def _numbers(conversation: Conversation, sentence: Sentence) -> list[_Number]:
             continue
         if not (is_number(sentence.at(place)) or _is_measure(sentence, place)):
             continue
-        spans = [(place, _end(sentence, place))]
-        values = [_value(sentence.text(*spans[0]))]
-        ahead = spans[0][1] + 2
-        if sentence.at(ahead - 1) in ("or", "to") and is_number(sentence.after(ahead - 1)):
-            spans.append((ahead, _end(sentence, ahead)))
-            values.append(_value(sentence.text(*spans[1])))
-            if not 0 < values[0] < values[1]:
-                spans, values = spans[:1], values[:1]
+        parts = [_read(sentence, place)]
+        _, last, value = parts[0]
+        if sentence.after(last) in ("or", "to") and is_number(sentence.after(last + 1)):
+            other = _read(sentence, last + 2)
+            parts += [other] if 0 < value < other[2] else []
         begin = place
         while sentence.before(begin) in word_list("about"):
             begin -= 1
         begin -= sentence.at(begin) in ("least", "most") and sentence.before(begin) == "at"
-        noun = _noun(conversation, sentence, *spans[-1])
-        numbers.append(_Number(sentence, tuple(spans), tuple(values), noun, begin))
+        noun = _noun(conversation, sentence, *parts[-1][:2])
+        numbers.append(_Number(sentence, tuple(parts), noun, begin))
     return numbers
 
 
-def _value(text: str) -> int:
-    if text.lower() in ("a", "an"):
-        return 1
-    return read_number(text) or read_number(f"one {text}") or 0  # "a hundred"
-
-
-def _end(sentence: Sentence, first: int) -> int:
-    """Return the last place of the number that begins at a place."""
+def _read(sentence: Sentence, first: int) -> tuple[int, int, int]:
+    """Return the first and last place of the number that begins at a place, and the number."""
     last = first
     while is_number(sentence.after(last)):
         last += 1
-    return last
+    text = sentence.text(first, last).lower()
+    if text in ("a", "an"):
+        return first, last, 1
+    return first, last, read_number(text) or read_number(f"one {text}") or 0  # "a hundred"
 
 
 def _is_measure(sentence: Sentence, place: int) -> bool:
@@ -182,27 +170,26 @@ def _is_free(
     conversation: Conversation, same: Sequence[_Number], numbers: Sequence[_Number]
 ) -> bool:
     """Return whether nothing depends on all numbers of the same things but one another."""
-    if len({number.values for number in same}) > 1 or all(number.is_definite for number in same):
-        return False
-    others = [other for other in numbers if other not in same and _may_count(other)]
+    before = {number.sentence.before(number.begin) for number in same}
+    if before <= {*word_list("definite_before")} or len({number.values for number in same}) > 1:
+        return False  # "the two cups", "all three" are told of before
+    others = [each for each in numbers if each not in same and (each.noun or _is_quantity(each))]
     for number in same:
         if not _is_quantity(number) or _is_relied_on(conversation, number):
             return False
-        # What is asked, offered and paid may be far apart.
-        reach = len(conversation.sentences) if number.noun == "money" else NEARBY
-        near = [other for other in others if number.distance(other) <= reach]
-        if any(_may_be_of_same(number, other) for other in near):
-            return False
-        if _adds_up(number.values[0], [value for each in near for value in each.values]):
+        values = list[int]()
+        for other in others:
+            distance = abs(number.sentence.utterance - other.sentence.utterance)
+            # What is asked, offered and paid may be far apart.
+            if distance > NEARBY and number.noun != "money":
+                continue
+            may_be_of_same = other.sentence is number.sentence or not (other.noun and number.noun)
+            if may_be_of_same or (other.values == number.values and distance < NEARBY):
+                return False
+            values += other.values
+        if _adds_up(number.values[0], values):
             return False
     return True
-
-
-def _may_be_of_same(number: _Number, other: _Number) -> bool:
-    """Return whether two numbers near each other may be of the same things, or of their parts."""
-    if other.sentence is number.sentence or not (other.noun and number.noun):
-        return True
-    return other.values == number.values and number.distance(other) < NEARBY
 
 
 def _is_quantity(number: _Number) -> bool:
@@ -212,27 +199,14 @@ def _is_quantity(number: _Number) -> bool:
     before, after = sentence.before(number.first), sentence.after(number.last)
     if not 0 < number.values[0] < 500_000 or text[0] == "0":
         return False
-    if {before, sentence.before(number.begin)} & {"a", "an", *word_list("no_count_after")}:
-        return False  # "room 12", "at two", "you two", "a hundred"
+    if {before, sentence.before(number.begin)} & {*word_list("no_count_after")}:
+        return False  # "room 12", "at two", "you two"
     if f"{number.values[0]} {after}" in ENGLISH["constants"] or after in word_list("of_numbers"):
         return False
     if _YEAR.fullmatch(text) and before in word_list("prepositions"):
         return False
     is_title = bool(before) and text[0].isupper() and not text.isupper()  # "World War Two"
     return not is_title and not re.search(r"[#.:/+\-\u2013]$", line[: first.start])
-
-
-def _may_count(number: _Number) -> bool:
-    """Return whether other numbers may depend on a number, so that it is no time or pronoun."""
-    if number.noun:
-        return True
-    if not number.values[0] or number.sentence.before(number.begin) in word_list("no_count_after"):
-        return False
-    if _YEAR.fullmatch(number.sentence.at(number.first)):
-        return False
-    before = number.sentence.before(number.first)
-    is_pronoun = before in word_list("one_is_a_pronoun_after") or before.startswith(("ha", "go"))
-    return number.sentence.at(number.first) != "one" or not is_pronoun
 
 
 def _adds_up(value: int, others: Sequence[int]) -> bool:
@@ -283,15 +257,14 @@ def _changed(conversation: Conversation, same: Sequence[_Number], new: int) -> _
         phrase = _phrase(conversation, number, plural=plural)
         if phrase is None:
             return None
-        for (first, last), value in zip(number.spans, number.values, strict=True):
+        for first, last, value in number.parts:
             written = _written_like(sentence.text(first, last), value + new - number.values[0])
             replacements.append(sentence.replace(first, last, written))
         if was_plural != plural:
-            after = _verb_after(sentence, phrase[0], plural=plural)
-            before = _verb_before(sentence, number.begin, plural=plural)
-            if after is None or before is None or _is_taken_up(conversation, number):
+            verbs = _agreeing_verbs(sentence, number.begin, phrase[0], plural=plural)
+            if verbs is None or _is_taken_up(conversation, number):
                 return None
-            replacements += [*phrase[1], *after, *before]
+            replacements += [*phrase[1], *verbs]
     return replacements
 
 
@@ -309,7 +282,9 @@ def _phrase(
         if whole in word_list("determiners") and (noun := noun_at(sentence, last + 3, plural=True)):
             return noun[0], []
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
-    is_bare = after in _AFTER_BARE_NUMBERS and _counts_alone(conversation, number)
+    if sentence.before(number.first) in ("a", "an"):
+        return None  # "a hundred pears"
+    is_bare = after in _AFTER_PHRASES and _counts_alone(conversation, number)
     if is_bare or _has_sign(sentence, number.first):
         return last, []
     noun = noun_at(sentence, last + 1, plural=was_plural)
@@ -364,25 +339,17 @@ def _written_like(text: str, number: int) -> str:
     return like_case(text, number_words(number))
 
 
-def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> _Change:
-    """Return the change of the verb after a phrase that ends at a place, or None if unclear."""
-    forms, others = (PLURAL_VERBS, SINGULAR_VERBS) if plural else (SINGULAR_VERBS, PLURAL_VERBS)
-    verb = sentence.after(place)
-    if verb in forms:
-        return [sentence.replace_word(place + 1, forms[verb])]
-    return [] if verb in ("", *word_list("after_nouns"), *others) else None
-
-
-def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> _Change:
-    """Return the change of the verb in "there are two", "are there two"; None if unclear."""
-    if sentence.before(place) == "there" and sentence.before(place - 1) in word_list("be"):
-        place -= 1
-    verb = sentence.before(place)
-    if verb == "there's":
-        return [sentence.replace_word(place - 1, "there are")] if plural else []
-    if verb not in word_list("be"):
-        return []
-    if sentence.before(place - 1) not in ("", "there", *word_list("openers")):
+def _agreeing_verbs(sentence: Sentence, begin: int, end: int, *, plural: bool) -> _Change:
+    """Return the changes of the verbs around a phrase ("there is one"), or None if unclear."""
+    forms = {**PLURAL_VERBS, "there's": "there are"} if plural else SINGULAR_VERBS
+    be = word_list("be")
+    if sentence.before(begin) == "there" and sentence.before(begin - 1) in be:
+        begin -= 1  # "are there two"
+    before, after = sentence.before(begin), sentence.after(end)
+    openers = ("", "there", *word_list("openers"))
+    if after not in _AFTER_PHRASES or (before in be and sentence.before(begin - 1) not in openers):
         return None  # "they are two"
-    forms = PLURAL_VERBS if plural else SINGULAR_VERBS
-    return [sentence.replace_word(place - 1, forms[verb])] if verb in forms else []
+    verbs = {end + 1: after} | ({begin - 1: before} if before in (*be, "there's") else {})
+    return [
+        sentence.replace_word(spot, forms[verb]) for spot, verb in verbs.items() if verb in forms
+    ]
