@@ -84,12 +84,6 @@ class _Site:
         line, mention = self.sentence.line, self.mention
         before = line[label_end(line) : mention.start].rstrip()
         after = line[mention.end :].lstrip()
-        pairs = itertools.pairwise(self.sentence.mentions)
-        between = [
-            line[first.end : second.start] for first, second in pairs if mention in (first, second)
-        ]
-        if any(re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?", words) for words in between):
-            return False  # in a list of names
         if not before:
             return after.startswith((",", "!"))
         return before[-1] in ",.?!" and after[:1] in ",.?!"
@@ -142,7 +136,7 @@ def outsiders(conversation: Conversation, kind: EntityKind, old: str) -> list[st
         words = _other_nouns(kind, old)
         is_fixed = any(_is_in_a_phrase(site, same_head=True) for site in sites)
         is_fixed = is_fixed or _is_mass(old, sites) or len({*number_forms(old)}) == 1
-        is_fixed = is_fixed or (kind == "objects" and ("bare", False) in map(_frame, sites))
+        is_fixed = is_fixed or (kind == "objects" and "" in map(_article, sites))
     text = conversation.text.lower()
     texts = text + re.sub(r"[\s_-]", "", text)  # a "stomach ache" is a "stomachache"
     return [
@@ -381,19 +375,21 @@ def _is_mass(entity: str, sites: Sequence[_Site]) -> bool:
 
 def _agree(of_old: Sequence[_Site], of_new: Sequence[_Site], old: str, new: str) -> bool:
     """Return whether both nouns are counted, or neither, and so for those without an article."""
-    frames = [{*map(_frame, sites)} for sites in (of_old, of_new)]
+    articles = [{*map(_article, sites)} for sites in (of_old, of_new)]
     if _is_mass(old, of_old) != _is_mass(new, of_new):
-        return frames[0] == frames[1] == {("definite", False)}
-    return (("bare", False) in frames[0]) == (("bare", False) in frames[1])
+        return articles[0] == articles[1] == {"definite"}
+    return ("" in articles[0]) == ("" in articles[1])
 
 
-def _frame(site: _Site) -> tuple[str, bool]:
-    """Return how a mention is determined, and whether it is plural."""
+def _article(site: _Site) -> str:
+    """Return how a mention is determined: "definite", "indefinite", "plural" or ""."""
     determiner = site.determiner
     definite = (*word_list("determiners"), "'s", "s'")
+    if site.mention.is_plural:
+        return "plural"
     if determiner.endswith(definite) or site.sentence.before(site.first) == "that":
-        return "definite", site.mention.is_plural
-    return "indefinite" if determiner else "bare", site.mention.is_plural
+        return "definite"
+    return "indefinite" if determiner else ""
 
 
 def _is_in_a_phrase(site: _Site, *, same_head: bool) -> bool:

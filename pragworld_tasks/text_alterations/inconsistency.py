@@ -43,9 +43,21 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
         if mention.entity not in denied
         if (end := _clause_end(spot.sentence, place, mention)) is not None
     ]
-    if places:
-        return _with_clause(conversation, rng, *rng.choice(places))
-    return _with_sentence(conversation, rng, spots, denied)
+    if not places:
+        return _with_sentence(conversation, rng, spots, denied)
+    sentence, mention, end = rng.choice(places)
+    words, changes = {*sentence.lower}, rng.random() < 0.5
+    clauses = [*ENGLISH["changes" if changes else "absurdities"]]
+    if changes and words & {*word_list("past")} and not words & {*word_list("not_told_as_past")}:
+        clauses += ENGLISH["past_changes"]
+    clause = rng.choice(clauses)[mention.is_plural]
+    # "A cake that hums" need not be a particular one.
+    link = " that" if mention.indefinite and not end else ", which"
+    new = f"{mention.text}{link} {clause}{end}"
+    if mention.text.isupper() and mention.text != mention.entity:
+        new = new.upper()
+    replacement = TextReplacement(mention.utterance, mention.start, mention.text, new)
+    return conversation.replace(_NAME, [replacement], True if changes else None)
 
 
 def _denied(spots: Sequence[TurnSentence]) -> set[str]:
@@ -53,14 +65,12 @@ def _denied(spots: Sequence[TurnSentence]) -> set[str]:
     denied, affirmed = set[str](), set[str]()
     for spot in spots:
         sentence = spot.sentence
-        entities = {mention.entity for _, mention in sentence.mention_places}
+        entities = {mention.entity for mention in sentence.mentions}
+        is_denied = sentence.is_negative
         if sentence.is_question:
             is_denied = spot.next is not None and _denies(spot.next)
-        elif sentence.is_negative:
-            is_denied = True
-        else:
+        elif not is_denied:
             affirmed |= entities
-            continue
         if is_denied and not _BEING.isdisjoint(sentence.lower):
             denied |= entities
     return denied - affirmed
@@ -73,29 +83,6 @@ def _denies(reply: Sentence) -> bool:
         return False  # "I don't know"
     goes_on = not words.isdisjoint((*word_list("single"), *word_list("together")))
     return reply.is_negative or (reply.at(0) in word_list("no") and not goes_on)
-
-
-def _with_clause(
-    conversation: Conversation,
-    rng: random.Random,
-    sentence: Sentence,
-    mention: EntityMention,
-    end: str,
-) -> AlteredConversation:
-    """Add a clause after a mention of an object."""
-    words = {*sentence.lower}
-    changes = rng.random() < 0.5
-    clauses = [*ENGLISH["changes" if changes else "absurdities"]]
-    if changes and words & {*word_list("past")} and not words & {*word_list("not_told_as_past")}:
-        clauses += ENGLISH["past_changes"]
-    clause = rng.choice(clauses)[mention.is_plural]
-    # "A cake that hums" need not be a particular one.
-    link = " that" if mention.indefinite and not end else ", which"
-    new = f"{mention.text}{link} {clause}{end}"
-    if mention.text.isupper() and mention.text != mention.entity:
-        new = new.upper()
-    replacement = TextReplacement(mention.utterance, mention.start, mention.text, new)
-    return conversation.replace(_NAME, [replacement], True if changes else None)
 
 
 def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str | None:
@@ -129,30 +116,26 @@ def _with_sentence(
 ) -> AlteredConversation | None:
     """Add a sentence after a statement that ends a turn."""
     ends = [spot for spot in spots if _can_be_followed(spot)]
-    free = [spot.sentence for spot in ends if not spot.is_taken_up]
-    free = free or [spot.sentence for spot in ends]
-    if not free:
+    ends = [spot for spot in ends if not spot.is_taken_up] or ends
+    if not ends:
         return None
-    topics: dict[int, list[tuple[Sentence, EntityMention]]] = {}
-    for end in free:
-        for sentence in conversation.sentences:
-            lines = end.utterance - sentence.utterance
-            if lines < 0:
-                continue  # not yet mentioned
-            distance = 0 if sentence is end else 1 if lines <= 4 else 10
-            for rank, mention in _topics(sentence):
-                if mention.entity not in denied:
-                    topics.setdefault(rank + distance, []).append((end, mention))
+    topics = [
+        (rank, spot.sentence, mention)
+        for spot in ends
+        for rank, mention in _topics(conversation, spot.sentence)
+        if mention.entity not in denied
+    ]
     changes = False
     if topics:
-        end, mention = rng.choice(topics[min(topics)])
+        best = min(rank for rank, _, _ in topics)
+        _, end, mention = rng.choice([topic for topic in topics if topic[0] == best])
         changes = mention.kind == "objects" and rng.random() < 0.5
         predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
         line = conversation.turns[mention.utterance]
         is_bare = mention.entity[0].isupper() and not line[: mention.start].endswith("the ")
         remark = f"{'' if is_bare else 'The '}{mention.form_of(mention.entity)} {predicate}"
     else:
-        end = rng.choice(free)
+        end = rng.choice(ends).sentence
         remark = rng.choice(ENGLISH["remarks"])
     last = end.words[-1]
     mark = end.line[last.end :].rstrip()
@@ -161,19 +144,23 @@ def _with_sentence(
     return conversation.replace(_NAME, [replacement], True if changes else None)
 
 
-def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
-    """Return what a sentence mentions and another may be about, with ranks: 0 is best."""
+def _topics(conversation: Conversation, end: Sentence) -> list[tuple[int, EntityMention]]:
+    """Return what may be spoken of after a sentence, with ranks: 0 is best."""
     topics: list[tuple[int, EntityMention]] = []
-    for place, mention in sentence.mention_places:
-        is_name = mention.entity[0].isupper()
-        if mention.ending or sentence.is_negative:
+    for sentence in conversation.sentences:
+        lines = end.utterance - sentence.utterance
+        if lines < 0 or sentence.is_negative:
             continue
-        if mention.kind == "objects" and not is_name:
-            topics.append((0, mention))
-        elif mention.kind == "locations" and (is_name or sentence.before(place) == "the"):
-            topics.append((2, mention))
-        elif mention.kind == "agents" and is_name and sentence.joined(place + 1):
-            topics.append((4, mention))  # "Mary left", not "Hello, Mary!"
+        distance = 0 if sentence is end else 1 if lines <= 4 else 10
+        for place, mention in sentence.mention_places:
+            is_name = mention.entity[0].isupper()
+            fits = {
+                "objects": not is_name,
+                "locations": is_name or sentence.before(place) == "the",
+                "agents": is_name and sentence.joined(place + 1),  # "Mary left", not "Hello, Mary!"
+            }
+            if fits[mention.kind] and not mention.ending:
+                topics.append((distance + 2 * [*fits].index(mention.kind), mention))
     return topics
 
 
