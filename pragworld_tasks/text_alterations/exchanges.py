@@ -314,7 +314,7 @@ def _genders_told(conversation: Conversation, agent: str) -> set[str]:
 
     The sentence before must name nobody else: "Where is Haruto? / He's in the den.".
     """
-    told = set()
+    fillers, told = {*word_list("before_questions"), "because", "maybe"}, set()
     for sentence, following in itertools.pairwise(conversation.sentences):
         people = {mention.entity for mention in sentence.mentions if mention.kind == "agents"}
         is_about = people == {agent} and following.utterance <= sentence.utterance + 1
@@ -322,12 +322,9 @@ def _genders_told(conversation: Conversation, agent: str) -> set[str]:
         if not is_about or any(is_first_name(word) or roles(word) for word in others):
             continue
         words = [word.split("'")[0] for word in following.lower]
-        opening = next((word for word in words if word not in _BEFORE_PRONOUNS), "")
+        opening = next((word for word in words if word not in fillers), "")
         told |= {"female"} if opening == "she" else {"male"} if opening == "he" else set()
     return told
-
-
-_BEFORE_PRONOUNS = {*word_list("before_questions"), "because", "maybe"}
 
 
 def _shows_gender(conversation: Conversation) -> bool:

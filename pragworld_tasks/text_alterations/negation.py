@@ -33,40 +33,36 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
-    ranks: dict[int, list[list[TextReplacement]]] = {}
-    for spot in turn_sentences(conversation.sentences):
-        for rank, change in _options(spot):
-            ranks.setdefault(rank, []).append(change)
-    if not ranks:
+    spots = turn_sentences(conversation.sentences)
+    if not (options := [option for spot in spots if (option := _option(spot))]):
         return None
-    replacements = rng.choice(ranks[min(ranks)])
+    best = min(rank for rank, _ in options)
+    replacements = rng.choice([changes for rank, changes in options if rank == best])
     if "\u2019" in conversation.text and "'" not in conversation.text:
         replacements = [replace(each, new=each.new.replace("'", "\u2019")) for each in replacements]
     return conversation.replace("Negation", replacements)
 
 
-def _options(spot: TurnSentence) -> list[tuple[int, list[TextReplacement]]]:
-    """Return the negations of a sentence with their ranks."""
+def _option(spot: TurnSentence) -> tuple[int, list[TextReplacement]] | None:
+    """Return the negation of a sentence and its rank, of which 0 is best."""
     sentence, words = spot.sentence, {*spot.sentence.lower}
     if sentence.is_question or spot.earlier or spot.is_taken_up:
-        return []
+        return None
     if not spot.later and spot.next is not None and not spot.next.is_question:
-        return []  # a statement may take up anything
+        return None  # a statement may take up anything
     if spot.turn_words & {*word_list("formulas")}:
-        return []
+        return None
     if words <= {*_YES, *_NO}:
         new = "no" if sentence.at(0) in _YES else "yes"
         is_reply = not spot.later and len(sentence.words) == 1 and spot.answers == "yes or no"
-        return [(0, [sentence.replace_word(0, new)])] if is_reply else []
+        return (0, [sentence.replace_word(0, new)]) if is_reply else None
     if words & {*word_list("opinions"), *word_list("clause_links")} or any(map(is_number, words)):
-        return []
-    options = []
+        return None
     for place in sentence.unnamed_places():
-        replacements = _negate(sentence, place)
-        rank = _rank(spot, place, words, replied=len(replacements) > 1)
-        if replacements and rank is not None:
-            options.append((rank, replacements))
-    return options
+        if changes := _negate(sentence, place):
+            rank = _rank(spot, place, words, replied=len(changes) > 1)
+            return None if rank is None else (rank, changes)
+    return None
 
 
 def _rank(spot: TurnSentence, place: int, words: set[str], *, replied: bool) -> int | None:
@@ -88,9 +84,8 @@ def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:
     word, before = sentence.at(place), sentence.before(place)
     if word not in _CONTRACTED and (word not in {*_NEGATIVES, *_POSITIVES, "am"} or not before):
         return []
-    if before in (*word_list("no_subject"), *_NEGATIVES, *_POSITIVES):
-        return []
-    if sentence.after(place) in word_list("subjects") or not _is_main_verb(sentence, place):
+    is_statement = sentence.after(place) not in word_list("subjects")
+    if before in word_list("no_subject") or not is_statement or not _is_main_verb(sentence, place):
         return []
     if word in _POSITIVES or sentence.after(place) == "not":
         return _with_reply(sentence, place, _without_not(sentence, place), _NO)

@@ -115,17 +115,16 @@ def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> boo
     "Some pears are here, some are there" would contradict itself with "all pears".
     """
     word, noun = sentence.at(place), counted_noun(conversation, sentence, place)
-    if word == "all" and "but" in sentence.all_after(place):
+    near = {*sentence.lower, *nearby_words(conversation, sentence, before=NEARBY)}
+    if {*word_list("exceptions")} & near or (word == "all" and "but" in sentence.all_after(place)):
         return True  # "all of us but Noah"
     for other in conversation.sentences:
         if abs(other.utterance - sentence.utterance) > NEARBY:
             continue
-        for spot in range(len(other.words)):
+        for spot, share in enumerate(other.lower):
             if (other is sentence and spot == place) or not _is_share_word(other, spot):
                 continue
-            share, shared = other.at(spot), counted_noun(conversation, other, spot)
-            if share in word_list("exceptions"):
-                return True
+            shared = counted_noun(conversation, other, spot)
             if noun and shared and noun != shared:
                 continue
             is_rest = share in word_list("rests") or (share in ("other", "another") and shared)
@@ -138,15 +137,13 @@ def _is_share_word(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place stands for a part, or for what is left of the whole."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if is_number(word):
-        begins = not before or before in word_list("before_shares")
         is_alone = after in ("of", *word_list("after_nouns"), *_VERBS)
-        return begins and (is_alone or noun_at(sentence, place + 1, plural=True) is not None)
-    if word == "ones":
-        return "of" not in sentence.all_before(place)[-4:]  # "the older ones"
+        is_whole = is_alone or noun_at(sentence, place + 1, plural=True) is not None
+        return is_whole and before in ("", *word_list("before_shares"))
     if word in ("other", "another"):
         fits = after in ("", "one", "ones", *_VERBS) or is_plural(after)
         return fits and before not in word_list("before_other")
-    shares = (*word_list("shares"), *word_list("rests"), *word_list("exceptions"))
+    shares = (*word_list("shares"), *word_list("rests"))
     return word in shares and before not in ("at", "after", "how")
 
 
@@ -157,10 +154,8 @@ def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> 
     are" is no reply to it either.
     """
     first, second = sorted((sentence, other), key=lambda each: each.utterance)
-    reply = ""
-    if second.utterance == first.utterance + 1:
-        begins = re.match(r"\W*(\w+)", second.line[label_end(second.line) :].lower())
-        reply = begins[1] if begins else ""
+    begins = re.findall(r"\w+", second.line[label_end(second.line) :].lower())
+    reply = begins[0] if second.utterance == first.utterance + 1 else ""
     forms = question_form(first), question_form(second)
     if reply in word_list("no") or "other" in forms:
         return True  # "All of them?"
@@ -220,10 +215,6 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
     """
     before, after, start = sentence.before(place), sentence.after(place), place + 1
     ahead, first = sentence.all_before(place), sentence.words[place - 1].text
-    if after == "me":
-        return start if sentence.before(place - 1) in _ARTICLES else None
-    if {before, after} <= {*_COLOURS}:
-        return start if not sentence.after(start) else None
     if after in _ARTICLES:
         places = range(start + 1, min(start + 4, len(sentence.words)))
         start = next((later for later in places if sentence.mention_at(later)), start + 1)
@@ -242,7 +233,8 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
         # "Ann or Bob live" would not agree, and "Romeo or Juliet" be nobody's play.
         agrees = following in {*fits, *_VERBS, *word_list("past")} or following.endswith("ed")
         return last if are_names and agrees and not is_apposition else None
-    is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
+    is_pair = after == "me" or {before, after} <= {*_COLOURS} or start > place + 1
+    is_noun = is_pair or is_plural(second.lower()) or is_known_noun(second.lower())
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
     fits = (fits - {*word_list("auxiliaries")}) | _VERBS
     return last if (mention or is_noun) and following in fits else None

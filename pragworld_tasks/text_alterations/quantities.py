@@ -155,15 +155,11 @@ def _noun(conversation: Conversation, sentence: Sentence, first: int, last: int)
     """Return what a number counts, in the singular, or ""."""
     after = sentence.after(last)
     noun = after if after in _UNITS else counted_noun(conversation, sentence, last)
-    if _has_sign(sentence, first) or noun in word_list("money"):
+    line = sentence.line[: sentence.words[first].start].rstrip()
+    if line.endswith(("$", "£", "€")) or noun in word_list("money"):
         return "money"
     # "Two years ago" is a point in time.
     return f"{noun} ago" if sentence.after(last + 1) == "ago" else noun
-
-
-def _has_sign(sentence: Sentence, first: int) -> bool:
-    """Return whether a "$" or the like stands before a number."""
-    return sentence.line[: sentence.words[first].start].rstrip().endswith(("$", "£", "€"))
 
 
 def _is_free(
@@ -284,9 +280,9 @@ def _phrase(
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
     if sentence.before(number.first) in ("a", "an"):
         return None  # "a hundred pears"
-    is_bare = after in _AFTER_PHRASES and _counts_alone(conversation, number)
-    if is_bare or _has_sign(sentence, number.first):
-        return last, []
+    if after in _AFTER_PHRASES:
+        is_counted = number.noun == "money" or _counts_alone(conversation, number)
+        return (last, []) if is_counted else None
     noun = noun_at(sentence, last + 1, plural=was_plural)
     if noun is None and not was_plural and after in _UNITS:
         noun = last + 1, None
