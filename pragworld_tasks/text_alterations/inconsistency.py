@@ -1,7 +1,7 @@
 """Inconsistent data, which the PragWorld paper's authors made by hand (section 4)."""
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, word_list
@@ -109,10 +109,7 @@ def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str |
 
 
 def _with_sentence(
-    conversation: Conversation,
-    rng: random.Random,
-    spots: Sequence[TurnSentence],
-    denied: Collection[str],
+    conversation: Conversation, rng: random.Random, spots: Sequence[TurnSentence], denied: set[str]
 ) -> AlteredConversation | None:
     """Add a sentence after a statement that ends a turn."""
     ends = [spot for spot in spots if _can_be_followed(spot)]

@@ -7,11 +7,7 @@ from dataclasses import replace
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import is_number
-from pragworld_tasks.text_alterations.tokens import (
-    AlteredConversation,
-    Sentence,
-    TextReplacement,
-)
+from pragworld_tasks.text_alterations.tokens import AlteredConversation, Sentence, TextReplacement
 from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
 _NEGATIVES: dict[str, str] = ENGLISH["negatives"]

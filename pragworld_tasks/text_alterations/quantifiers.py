@@ -6,7 +6,7 @@ sentence stays grammatical, together with the words that have to agree.
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, like_case, word_list
@@ -46,7 +46,7 @@ def quantifier_change(conversation: Conversation, rng: random.Random) -> Altered
     Returns:
         The altered conversation, or None if it has no quantifier that can be changed.
     """
-    return _change_one(conversation, rng, "Quantifier Change", (_quantifier, _other_quantifier))
+    return _change_one(conversation, rng, "Quantifier Change", _quantifier, _other_quantifier)
 
 
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -59,14 +59,11 @@ def connective_change(conversation: Conversation, rng: random.Random) -> Altered
     Returns:
         The altered conversation, or None if it has no connective that can be changed.
     """
-    return _change_one(conversation, rng, "Logical Connective Change", (_connective,))
+    return _change_one(conversation, rng, "Logical Connective Change", _connective)
 
 
 def _change_one(
-    conversation: Conversation,
-    rng: random.Random,
-    alteration: str,
-    rules: Sequence[_Rule],
+    conversation: Conversation, rng: random.Random, alteration: str, *rules: _Rule
 ) -> AlteredConversation | None:
     """Alter one place in a random sentence, as the algorithms do, by the first rule that fits."""
     for rule in rules:

@@ -254,7 +254,9 @@ def _changed(conversation: Conversation, same: Sequence[_Number], new: int) -> _
         if phrase is None:
             return None
         for first, last, value in number.parts:
-            written = _written_like(sentence.text(first, last), value + new - number.values[0])
+            text, other = sentence.text(first, last), value + new - number.values[0]
+            digits = f"{other:,}" if "," in text else str(other)
+            written = digits if text[0].isdigit() else like_case(text, number_words(other))
             replacements.append(sentence.replace(first, last, written))
         if was_plural != plural:
             verbs = _agreeing_verbs(sentence, number.begin, phrase[0], plural=plural)
@@ -326,13 +328,6 @@ def _is_taken_up(conversation: Conversation, number: _Number) -> bool:
     noun = number_forms(number.noun)[plural]
     pronouns = word_list("several" if plural else "single")
     return bool({noun, *pronouns} & {*ahead[2:], *later})
-
-
-def _written_like(text: str, number: int) -> str:
-    """Return a number in words or digits, as a text has one."""
-    if text[0].isdigit():
-        return f"{number:,}" if "," in text else str(number)
-    return like_case(text, number_words(number))
 
 
 def _agreeing_verbs(sentence: Sentence, begin: int, end: int, *, plural: bool) -> _Change:
