@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
+from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_text
 from pragworld_tasks.text import format_count
@@ -25,11 +26,7 @@ def add_alter(commands: Commands) -> None:
         example="pragworld-tasks alter --conversation my.txt --entities my.json",
     )
     command.add_argument(
-        "--conversation",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="one utterance per line, as in 'Alice: Where are the pears?'",
+        "--conversation", required=True, type=Path, metavar="FILE", help="one utterance per line"
     )
     command.add_argument(
         "--entities",
@@ -41,22 +38,15 @@ def add_alter(commands: Commands) -> None:
         "about; 'female' and 'male': agents; and 'exchangeable': groups that are alike",
     )
     command.add_argument(
-        "--alteration",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="only these, in quotes and separated by spaces; default: all seven",
+        "--alteration", nargs="+", default=ALTERATIONS, metavar="NAME", help="default: all seven"
     )
     command.add_argument("--seed", type=int, default=0, help="default: 0")
     command.add_argument(
-        "--explain",
-        action="store_true",
-        help="tell the three likeliest reasons why no entities are exchanged",
+        "--explain", action="store_true", help="tell the likeliest reasons for no exchange"
     )
 
 
 def _alter(options: argparse.Namespace) -> None:
-    from pragworld_tasks.data.documents import ALTERATIONS
     from pragworld_tasks.text_alterations.alter import alteration_name
     from pragworld_tasks.text_alterations.entities import Entities
 
@@ -64,7 +54,7 @@ def _alter(options: argparse.Namespace) -> None:
     if not text.strip():
         raise InputError(f"{options.conversation}: empty; write one utterance per line")
     entities = Entities.from_lists(read_json(options.entities), options.entities)
-    names = [alteration_name(alteration) for alteration in options.alteration or ALTERATIONS]
+    names = [alteration_name(alteration) for alteration in options.alteration]
     shown = [_shown(text, entities, name, options.seed, options.explain) for name in names]
     print("\n\n".join(shown))
 
