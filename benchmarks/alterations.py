@@ -31,7 +31,7 @@ from pragworld_tasks.text_alterations.tokens import AlteredConversation
 FOLDER = Path(__file__).parent.parent / "tests" / "alterations"
 JUDGEMENTS = ("good", "odd", "broken", "refused")
 # Limits in percent: broken of all outputs, refused of all attempts.
-MOST_BROKEN, MOST_REFUSED = 2.0, 28.0
+MOST_BROKEN, MOST_REFUSED = 1.0, 35.0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 _NEGATIVES: dict[str, str] = ENGLISH["negatives"]
 _POSITIVES = {negative: positive for positive, negative in _NEGATIVES.items()} | {"cannot": "can"}
 _CONTRACTED = word_list("contracted")
+_THINGS = {"it", "them", "they"}
 _YES, _NO = word_list("yes"), word_list("no")
 _OF_SUBJECTS = (*word_list("subjects"), *word_list("determiners"), *word_list("of_subjects"))
 
@@ -29,7 +30,11 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
-    spots = turn_sentences(conversation.sentences)
+    spots = [
+        spot
+        for spot in turn_sentences(conversation.sentences)
+        if not _is_told_again(spot, conversation.sentences)
+    ]
     if not (options := [option for spot in spots if (option := _option(spot))]):
         return None
     best = min(rank for rank, _ in options)
@@ -39,6 +44,27 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     return conversation.replace("Negation", replacements)
 
 
+def _is_told_again(spot: TurnSentence, sentences: Sequence[Sentence]) -> bool:
+    """Return whether the conversation tells more of the same things, which may then contradict."""
+    is_reply = spot.answers == "yes or no"
+    asked = [spot.previous] if is_reply and spot.previous else []
+    here = [*asked, spot.sentence]
+    things = _things(here)
+    if not things and any(_THINGS & {*each.lower} for each in asked):  # "Did you leave them there?"
+        earlier = [each for each in sentences if each.utterance < spot.sentence.utterance - 1]
+        told = [each for each in earlier if _things([each])][-1:]
+        things = _things(told)
+        here += [] if "some" in asked[0].lower else told  # some of what is there
+    others = [each for each in sentences if each not in here]
+    follows = spot.next
+    goes_on = follows is not None and _THINGS & {*follows.lower} and not _things([follows])
+    return bool(goes_on) or not things.isdisjoint(_things(others))
+
+
+def _things(sentences: Sequence[Sentence]) -> set[str]:
+    return {m.entity for each in sentences for m in each.mentions if m.kind == "objects"}
+
+
 def _option(spot: TurnSentence) -> tuple[int, list[TextReplacement]] | None:
     """Return the negation of a sentence and its rank, of which 0 is best."""
     sentence, words = spot.sentence, {*spot.sentence.lower}
@@ -46,7 +72,7 @@ def _option(spot: TurnSentence) -> tuple[int, list[TextReplacement]] | None:
         return None
     if not spot.later and spot.next is not None and not spot.next.is_question:
         return None  # a statement may take up anything
-    if spot.turn_words & {*word_list("formulas")}:
+    if spot.turn_words & {*word_list("formulas")} or words & {"right", "true"}:
         return None
     if words <= {*_YES, *_NO}:
         new = "no" if sentence.at(0) in _YES else "yes"
@@ -70,9 +96,8 @@ def _rank(spot: TurnSentence, place: int, words: set[str], *, replied: bool) -> 
         # "He wasn't in the attic" would be evasive.
         ahead = spot.sentence.all_before(place)
         return 1 if spot.is_left_behind and {"all", "some"} & {*ahead} else None
-    agrees = {"that's", "that"} & words and {"right", "true"} & words
-    is_free = agrees or (not spot.answers and spot.is_left_behind)
-    return 1 if is_free and spot.answers != "wh" else None
+    replies = spot.previous is not None and spot.previous.is_question
+    return 1 if not replies and spot.is_left_behind else None
 
 
 def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:
@@ -128,7 +153,7 @@ def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
         if whole == "all":
             return [sentence.replace_word(subject, "not all")]
         if not {*_YES} & {*sentence.lower}:
-            return [sentence.replace_word(place, f"{verb} not")]
+            return []  # that some are not there is said already
         is_bare = sentence.at(subject + 1) in ("of", verb)
         return [sentence.replace_word(subject, "none" if is_bare else "no")]
     polarity = _other_polarity(sentence, place, "some", "any", word_list("positive_only"))
