@@ -204,14 +204,13 @@ def _find_mentions(turns: Sequence[str], entities: Entities) -> list[EntityMenti
                 ending = ""  # a closing quotation mark
             kind, entity = named[re.sub(r"\s+", " ", text)]
             before, after = line[begin:start], line[match.end() :]
-            indefinite = re.search(r"(?<![\w'\u2019-])an?\s+$", before, re.IGNORECASE)
+            article = "".join(re.findall(r"(?<![\w'\u2019-])an?\s+$", before, re.IGNORECASE))
             singular, plural = number_forms(entity)
             if singular == plural:
                 is_plural = not _BESIDE_SINGULARS.search(f"{before}|{after}")
             else:
                 is_plural = text.lower() == plural.lower()
             is_plural &= kind == "objects"
-            article = indefinite[0] if indefinite else ""
             mentions.append(
                 EntityMention(utterance, start, text, ending, kind, entity, is_plural, article)
             )

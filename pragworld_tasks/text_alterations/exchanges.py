@@ -20,7 +20,6 @@ from pragworld_tasks.text_alterations.noun_phrases import NEARBY, PLURAL_VERBS, 
 from pragworld_tasks.text_alterations.nouns import (
     head_noun,
     is_first_name,
-    is_one_word,
     is_title,
     is_usually_mass,
     noun_classes,
@@ -161,7 +160,7 @@ def _other_nouns(kind: EntityKind, old: str) -> list[str]:
     classes = sorted(noun_classes(kind, old))
     if not classes or not all(map(replacements, classes)):
         return []  # "office" is a room or a building
-    if not is_one_word(old) and {*classes} & {"mail", "texts", "films", "performances"}:
+    if not old.isalpha() and {*classes} & {"mail", "texts", "films", "performances"}:
         return []  # a "membership card" is no mail
     nouns = [noun for name in classes for noun in replacements(name)]
     if kind == "locations":
@@ -175,7 +174,7 @@ def _unlike_nouns(conversation: Conversation, kind: EntityKind, old: str, new: s
     if old[0].isupper() != new[0].isupper():
         return OTHER_SORT
     if head_noun(old) == head_noun(new):  # "peppers" include "green peppers"
-        return OTHER_SORT if is_one_word(old) or is_one_word(new) else None
+        return OTHER_SORT if old.isalpha() or new.isalpha() else None
     classes = [noun_classes(kind, entity) for entity in (old, new)]
     if not all(classes):
         return SORT_UNKNOWN

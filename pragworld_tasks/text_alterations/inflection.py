@@ -6,7 +6,6 @@ Singulars and plurals are lemminflect's, apart from the exceptions in `english.t
 import functools
 import re
 from calendar import month_name
-from collections.abc import Mapping
 
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import NUMBER_VALUES, ONES, TENS, alike
@@ -20,9 +19,7 @@ def word_list(name: str) -> tuple[str, ...]:
     return tuple(ENGLISH[name].split())
 
 
-_PLURALS: Mapping[str, str] = ENGLISH["irregular_plurals"] | {
-    noun: noun for noun in word_list("one_form")
-}
+_PLURALS: dict[str, str] = {noun: noun for noun in word_list("one_form")} | ENGLISH["plurals"]
 _SINGULARS = {plural: singular for singular, plural in _PLURALS.items()}
 
 

@@ -8,7 +8,6 @@ from pragworld_tasks.text_alterations.inflection import (
     number_forms,
     word_list,
 )
-from pragworld_tasks.text_alterations.nouns import is_known_noun
 from pragworld_tasks.text_alterations.tokens import EntityMention, Sentence
 
 PLURAL_VERBS: dict[str, str] = ENGLISH["plural_verbs"]
@@ -83,11 +82,7 @@ def counted_noun(conversation: Conversation, sentence: Sentence, place: int) -> 
         word, mention = sentence.at(start), sentence.mention_at(start)
         if mention:
             return number_forms(mention.entity)[0].lower()
-        if word in ("us", "you") and sentence.at(start - 1) == "of":
-            return word
-        if word in ("one", "ones"):
-            break
-        if is_plural(word) or is_known_noun(word):
+        if is_plural(word) and word != "ones":
             return number_forms(word)[0]
         if word in word_list("determiners") and sentence.after(start) not in ("", *_NO_NOUNS):
             is_definite = True  # "all of the work"

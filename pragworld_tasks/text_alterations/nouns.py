@@ -25,8 +25,7 @@ def _listed(section: str, name: str) -> frozenset[str]:
 
 def is_title(word: str) -> bool:
     """Return whether a word may stand before a name, as "Mrs" does."""
-    titles = ("female_titles", "male_titles", "other_titles")
-    return any(word.lower() in _listed("names", name) for name in titles)
+    return word.lower() in _listed("names", "titles")
 
 
 def sort_of_agent(agent: str) -> str:
@@ -36,8 +35,7 @@ def sort_of_agent(agent: str) -> str:
         return "title"
     if agent[0].isupper() and (len(words) == 1 or not roles(agent)):
         return "relative" if roles(agent) else "name" if len(words) == 1 else "full name"
-    is_group = is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team")
-    return "group" if is_group else "noun"
+    return "group" if is_plural(words[-1]) else "noun"
 
 
 def roles(agent: str) -> set[str]:
@@ -106,18 +104,13 @@ def noun_classes(kind: EntityKind, entity: str) -> frozenset[str]:
         word = noun.lower().replace(" ", "")
         if classes := {name for name in _NOUNS[section] if word in _listed(section, name)}:
             return frozenset(classes)
-    is_room = section == "places" and head_noun(entity) == "room" and not is_one_word(entity)
+    is_room = section == "places" and head_noun(entity) == "room" and not entity.isalpha()
     return frozenset({"rooms"} if is_room else ())
 
 
 def head_noun(entity: str) -> str:
     """Return the last word of a noun in the singular: "room" of "TV_room"."""
     return re.split(r"[\s_-]", number_forms(entity)[0].lower())[-1]
-
-
-def is_one_word(entity: str) -> bool:
-    """Return whether a noun has no parts."""
-    return not re.search(r"[\s_-]", entity)
 
 
 def is_usually_mass(entity: str) -> bool:

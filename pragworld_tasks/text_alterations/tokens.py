@@ -8,6 +8,7 @@ for one: "hands", "didn't", "all-purpose" and "9:00" contain no smaller words.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import Literal
 
 from pragworld_tasks.text_alterations.inflection import (
@@ -23,8 +24,6 @@ _LABEL = re.compile(
 )
 _WORD = re.compile(r"(?:\d+(?:[.,:/]\d+)*|[^\W_])(?:\w|['\u2019-](?=\w))*")
 _END = re.compile(r"[.?!]+[\"'\u201d\u2019)]*(?=\s|$)|[.?!]*[\"'\u201d\u2019)]*\s*$")
-
-_AUXILIARIES = word_list("auxiliaries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +144,8 @@ class Sentence:
         line: The whole turn.
         words: Its words, at least one.
         opens: Whether it is the first of its utterance.
-        is_question: Whether it ends with a question mark, or begins or ends in the words of a
-            question, as many conversations have no punctuation.
+        is_question: Whether it ends with a question mark, or begins as a question does, as
+            many conversations have no punctuation.
         mentions: The mentions of entities in it, in order.
     """
 
@@ -198,17 +197,12 @@ class Sentence:
 
     def all_before(self, place: int) -> list[str]:
         """Return the words before a place in lower case, up to the nearest punctuation."""
-        start = place
-        while self.joined(start):
-            start -= 1
-        return self.lower[start:place]
+        joined = [*takewhile(self.joined, count(place, -1))]
+        return self.lower[place - len(joined) : place]
 
     def all_after(self, place: int) -> list[str]:
         """Return the words after a place in lower case, up to the nearest punctuation."""
-        end = place + 1
-        while self.joined(end):
-            end += 1
-        return self.lower[place + 1 : end]
+        return [self.at(after) for after in takewhile(self.joined, count(place + 1))]
 
     def mention_at(self, place: int) -> EntityMention | None:
         """Return the mention that the word at a place is part of."""
@@ -264,9 +258,7 @@ def read_sentences(turns: Sequence[str], mentions: Sequence[EntityMention]) -> I
 
 
 def _is_question(words: list[Word]) -> bool:
-    """Return whether words begin as a question does, or end in one ("isn't it")."""
+    """Return whether words begin as a question does."""
     fillers = word_list("before_questions")
     first = next((word.lower for word in words if word.lower not in fillers), "")
-    tag = [word.lower for word in words[-2:]]
-    ends_in_tag = tag[0] in _AUXILIARIES and tag[-1] in word_list("subjects")
-    return first in _AUXILIARIES or first in word_list("wh_words") or ends_in_tag
+    return first in (*word_list("auxiliaries"), *word_list("wh_words"))

@@ -49,7 +49,7 @@ class TurnSentence:
         after = self.later[-1] if self.later else self.next
         if after is None:
             return True
-        return after.is_question and "there" not in after.lower and bool(after.mention_places)
+        return after.is_question and "there" not in after.lower and bool(after.mentions)
 
     @property
     def is_taken_up(self) -> bool:
@@ -60,7 +60,7 @@ class TurnSentence:
             return False
         # "… / What about the dog? / It is here, too."
         reply = self.reply_to_next if continues_question(self.next) else None
-        return _takes_up(self.next) or (reply is not None and _adds(reply))
+        return _takes_up(self.next) or (reply is not None and _has(reply, "follow_up_words"))
 
 
 def turn_sentences(sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
@@ -118,13 +118,8 @@ def _takes_up(sentence: Sentence) -> bool:
         return not (sentence.is_question and first == "there")
     if first in word_list("follow_ups") and not (first == "how" and sentence.mentions):
         return True
-    is_vague = question_form(sentence) == "wh" and not sentence.mention_places
-    return is_vague or _adds(sentence)
-
-
-def _adds(sentence: Sentence) -> bool:
-    """Return whether a sentence says of something what was said of another: "It is here, too"."""
-    return _has(sentence, "follow_up_words")
+    is_vague = question_form(sentence) == "wh" and not sentence.mentions
+    return is_vague or _has(sentence, "follow_up_words")
 
 
 def _has(sentence: Sentence, name: str) -> bool:
