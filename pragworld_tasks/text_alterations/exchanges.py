@@ -219,9 +219,8 @@ def _are_set_apart(
 ) -> bool:
     """Return whether a sentence has both entities, or what is said of each sets them apart.
 
-    A sentence would mention one of them twice, a reply would contradict its question ("do you have
-    a headache / no, but I have a headache"), or the same lamps would be in the truck and in the
-    van. Nor may "a phone" be new after it was spoken of.
+    One would be mentioned twice, contradict itself ("do you have a headache / no, but I have a
+    headache"), be in two places, or be new ("a phone") after it was spoken of.
     """
     for early, late in itertools.product(of_old, of_new):
         if (early.mention.utterance, early.first) > (late.mention.utterance, late.first):
@@ -251,17 +250,14 @@ def _is_contrasted(conversation: Conversation, early: _Site, late: _Site) -> boo
 
 
 def _is_told_alike(early: _Site, late: _Site) -> bool:
-    """Return whether two sentences differ in little but the entity that they are about.
-
-    "Is the cat in? … Is the dog in?" would ask twice, as would "Is the cat in? … Or the dog?", and
-    "The cat is white. The dog is black." would contradict itself.
-    """
+    """Return whether two sentences differ in little but the entity that they are about."""
     if early.others == late.others or continues_question(late.sentence):
-        return True
+        return True  # "Is the cat in? … Is the dog in?", "… Or the dog?" would ask twice
     is_near = late.mention.utterance - early.mention.utterance <= NEARBY
     verb, other = (site.sentence.after(site.last) for site in (early, late))
     if not is_near or early.sentence.is_question or verb in ("", *word_list("after_nouns")):
         return False
+    # "The cat is white. The dogs are black." would contradict itself.
     return PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
 
 
@@ -341,8 +337,7 @@ def _agent_refusal(
     by_name = sort_of_agent(agents[0]) not in ("noun", "group")
     determined = set()
     for site in (site for agent in agents for site in _sites(conversation, "agents", agent)):
-        before = site.sentence.before(site.first)
-        determiner = site.determiner if before else ""
+        before, determiner = site.sentence.before(site.first), site.determiner
         if site.is_address and not (swap and by_name):
             return SPOKEN_TO
         is_indefinite = determiner in ("a", "an", "another", *word_list("indefinite"))

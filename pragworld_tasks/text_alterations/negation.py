@@ -114,10 +114,7 @@ def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:
 
 
 def _is_main_verb(sentence: Sentence, place: int) -> bool:
-    """Return whether little stands before a verb, and nothing that may be another verb.
-
-    "You'll have to tell him you can't come" is not about what one can do.
-    """
+    """Return whether little stands before a verb, and no other verb: "tell him you can't come"."""
     ahead = sentence.all_before(place)
     verbs = {*word_list("auxiliaries"), *_CONTRACTED, *word_list("past"), *word_list("opinions")}
     verbs = (verbs | {*word_list("no_main_verb_after")}) - {*word_list("saying")}
@@ -166,16 +163,14 @@ def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
 def _can_be_negated(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place is an auxiliary there that "not" can follow."""
     word, after = sentence.at(place), sentence.after(place)
-    is_participle = after in word_list("participles") or (after.endswith("ed") and after != "need")
     if word in _CONTRACTED:
         return bool(after)
     if not after:  # a short reply: "he did", "Noah was, but …"
-        if sentence.at(place + 1) not in ("", "and", "but") or word == "am":
-            return False
-        return not {*word_list("wh_words")} & {*sentence.all_before(place)}
-    if word in ("do", "does", "did"):
-        return False  # "he did the dishes"
-    return word not in ("have", "has", "had") or is_participle
+        ends = sentence.at(place + 1) in ("", "and", "but") and word != "am"
+        return ends and {*word_list("wh_words")}.isdisjoint(sentence.all_before(place))
+    if word in ("have", "has", "had"):
+        return after in word_list("participles") or (after.endswith("ed") and after != "need")
+    return word not in ("do", "does", "did")  # "he did the dishes"
 
 
 def _other_polarity(
@@ -197,10 +192,7 @@ def _is_reply(sentence: Sentence, place: int) -> bool:
 def _with_reply(
     sentence: Sentence, place: int, replacements: list[TextReplacement], contrary: Sequence[str]
 ) -> list[TextReplacement]:
-    """Return replacements with that of a yes or no that would contradict the altered clause.
-
-    Returns [] if the yes or no may belong to another clause ("Yes, I left them and he is there").
-    """
+    """Return replacements with that of a yes or no which would contradict the altered clause."""
     replies = [index for index in range(place) if _is_reply(sentence, index)]
     if not replacements or not replies or sentence.at(replies[0]) not in contrary:
         return replacements
@@ -211,6 +203,6 @@ def _with_reply(
         sentence.at(each) in _OF_SUBJECTS or sentence.mention_at(each) for each in subject
     )
     if not is_known or not all(map(sentence.joined, subject[1:])):
-        return []
+        return []  # "Yes, I left them and he is there"
     new = "no" if contrary == _YES else "yes"
     return [sentence.replace_word(replies[0], new), *replacements]

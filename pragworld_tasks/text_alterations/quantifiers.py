@@ -107,10 +107,7 @@ def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _
 
 
 def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> bool:
-    """Return whether other words near an "all" or "some" may divide the same things.
-
-    "Some pears are here, some are there" would contradict itself with "all pears".
-    """
+    """Return whether words near an "all" or "some" divide the things: "some pears …, some …"."""
     word, noun = sentence.at(place), counted_noun(conversation, sentence, place)
     near = {*sentence.lower, *nearby_words(conversation, sentence, before=NEARBY)}
     if {*word_list("exceptions")} & near or (word == "all" and "but" in sentence.all_after(place)):
@@ -145,21 +142,17 @@ def _is_share_word(sentence: Sentence, place: int) -> bool:
 
 
 def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> bool:
-    """Return whether another sentence about the same things may contradict a changed one.
-
-    "Some are there" does with "all", and "no, some are" with the question whether some are. "Most
-    are" is no reply to it either.
-    """
+    """Return whether another sentence about the same things ("some are") contradicts a new one."""
     first, second = sorted((sentence, other), key=lambda each: each.utterance)
     begins = re.findall(r"\w+", second.line[label_end(second.line) :].lower())
     reply = begins[0] if second.utterance == first.utterance + 1 else ""
     forms = question_form(first), question_form(second)
     if reply in word_list("no") or "other" in forms:
-        return True  # "All of them?"
+        return True  # "Are some there? / No, some are here.", "All of them?"
     if not any(forms):
         return word == "some"
     if sentence is first and share in ("most", "many", "half"):
-        return True
+        return True  # "Are some there? / Most are."
     return reply in word_list("yes") and (word == "some") == (sentence is first)
 
 
@@ -206,10 +199,7 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _
 
 
 def _joined_to(sentence: Sentence, place: int) -> int | None:
-    """Return where a connective's second part ends, None if it may join clauses or verbs.
-
-    "Sit down or I can help you" is grammatical, but nobody would say it.
-    """
+    """Return where a connective's second part ends, None if it may join clauses or verbs."""
     before, after, start = sentence.before(place), sentence.after(place), place + 1
     ahead, first = sentence.all_before(place), sentence.words[place - 1].text
     if after in _ARTICLES:

@@ -216,10 +216,7 @@ def _adds_up(value: int, others: Sequence[int]) -> bool:
 
 
 def _is_relied_on(conversation: Conversation, number: _Number) -> bool:
-    """Return whether words beside a number, or in the next utterances, may depend on it.
-
-    Such are "each", "both", "the third", and replies such as "That's right" or "Only?".
-    """
+    """Return whether words near a number may depend on it: "each", "the third", "That's right"."""
     sentence = number.sentence
     listed = sentence.line[sentence.words[number.last].end :]
     lines = conversation.turns[sentence.utterance + 1 :]
@@ -269,10 +266,7 @@ def _changed(conversation: Conversation, same: Sequence[_Number], new: int) -> _
 def _phrase(
     conversation: Conversation, number: _Number, *, plural: bool
 ) -> tuple[int, list[TextReplacement]] | None:
-    """Return where the phrase of a number that counts something ends, and its noun's new form.
-
-    Returns None if the number may be something else, such as a time, or if its noun is unknown.
-    """
+    """Return where the phrase of a number ends, and its noun's new form; None for "at two"."""
     sentence, last = number.sentence, number.last
     after, was_plural = sentence.after(last), number.values[-1] > 1
     if after == "of":  # "two of the pears": the noun stays as it is
@@ -297,10 +291,7 @@ def _phrase(
 
 
 def _counts_alone(conversation: Conversation, number: _Number) -> bool:
-    """Return whether a number without a noun counts something.
-
-    It does in "there are two", "two are here", "I left two there" and "how many? / two".
-    """
+    """Return whether a number without a noun counts something: "two are here", "there are two"."""
     sentence, last, after = number.sentence, number.last, number.sentence.after(number.last)
     before, ahead = sentence.before(number.begin), sentence.before(number.begin - 1)
     if before == "there's" or (before in word_list("be") and ahead == "there"):
@@ -316,10 +307,7 @@ def _counts_alone(conversation: Conversation, number: _Number) -> bool:
 
 
 def _is_taken_up(conversation: Conversation, number: _Number) -> bool:
-    """Return whether something goes on about the things that a number introduces, or about one.
-
-    For several things that is "they" or "the roses", for one "it" or "the rose".
-    """
+    """Return whether words go on about what a number counts: "they", "the roses", or "it"."""
     sentence, plural = number.sentence, number.values[0] > 1
     ahead = sentence.all_after(number.last)
     if ahead[:1] == ["of"] or number.noun in _UNITS:
