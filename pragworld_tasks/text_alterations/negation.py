@@ -30,12 +30,9 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
-    spots = [
-        spot
-        for spot in turn_sentences(conversation.sentences)
-        if not _is_told_again(spot, conversation.sentences)
-    ]
-    if not (options := [option for spot in spots if (option := _option(spot))]):
+    spots = turn_sentences(conversation.sentences)
+    free = [spot for spot in spots if not _is_told_again(spot, conversation.sentences)]
+    if not (options := [option for spot in free if (option := _option(spot))]):
         return None
     best = min(rank for rank, _ in options)
     replacements = rng.choice([changes for rank, changes in options if rank == best])
@@ -46,23 +43,24 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 
 def _is_told_again(spot: TurnSentence, sentences: Sequence[Sentence]) -> bool:
     """Return whether the conversation tells more of the same things, which may then contradict."""
-    is_reply = spot.answers == "yes or no"
-    asked = [spot.previous] if is_reply and spot.previous else []
+    asked = [spot.previous] if spot.previous and spot.answers == "yes or no" else []
     here = [*asked, spot.sentence]
     things = _things(here)
-    if not things and any(_THINGS & {*each.lower} for each in asked):  # "Did you leave them there?"
+    if not things and asked and _THINGS & {*asked[0].lower}:  # "Did you leave them there?"
         earlier = [each for each in sentences if each.utterance < spot.sentence.utterance - 1]
         told = [each for each in earlier if _things([each])][-1:]
         things = _things(told)
         here += [] if "some" in asked[0].lower else told  # some of what is there
-    others = [each for each in sentences if each not in here]
-    follows = spot.next
-    goes_on = follows is not None and _THINGS & {*follows.lower} and not _things([follows])
-    return bool(goes_on) or not things.isdisjoint(_things(others))
+    follows = [spot.next] if spot.next else []
+    goes_on = any(_THINGS & {*each.lower} and not _things([each]) for each in follows)
+    return goes_on or not things.isdisjoint(
+        _things([each for each in sentences if each not in here])
+    )
 
 
 def _things(sentences: Sequence[Sentence]) -> set[str]:
-    return {m.entity for each in sentences for m in each.mentions if m.kind == "objects"}
+    mentions = [mention for sentence in sentences for mention in sentence.mentions]
+    return {mention.entity for mention in mentions if mention.kind == "objects"}
 
 
 def _option(spot: TurnSentence) -> tuple[int, list[TextReplacement]] | None:
@@ -82,20 +80,19 @@ def _option(spot: TurnSentence) -> tuple[int, list[TextReplacement]] | None:
         return None
     for place in sentence.unnamed_places():
         if changes := _negate(sentence, place):
-            rank = _rank(spot, place, words, replied=len(changes) > 1)
+            rank = _rank(spot, place, replied=len(changes) > 1)
             return None if rank is None else (rank, changes)
     return None
 
 
-def _rank(spot: TurnSentence, place: int, words: set[str], *, replied: bool) -> int | None:
+def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
     """Return 0 for negating a reply, 1 for a statement, None if it must not be negated."""
     if spot.answers == "yes or no":
         verb, after = spot.sentence.at(place), spot.sentence.after(place)
         if replied or verb in _POSITIVES or after in ("", "not", "there"):
             return 0
         # "He wasn't in the attic" would be evasive.
-        ahead = spot.sentence.all_before(place)
-        return 1 if spot.is_left_behind and {"all", "some"} & {*ahead} else None
+        return 1 if spot.is_left_behind and "all" in spot.sentence.all_before(place) else None
     replies = spot.previous is not None and spot.previous.is_question
     return 1 if not replies and spot.is_left_behind else None
 
@@ -145,14 +142,13 @@ def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
         return []
     if "both" in ahead or not _can_be_negated(sentence, place):
         return []  # "neither of them does" changes more than a word
-    if whole := next((word for word in ("all", "some") if word in ahead), None):
-        subject = place - len(ahead) + ahead.index(whole)
-        if whole == "all":
-            return [sentence.replace_word(subject, "not all")]
-        if not {*_YES} & {*sentence.lower}:
-            return []  # that some are not there is said already
-        is_bare = sentence.at(subject + 1) in ("of", verb)
-        return [sentence.replace_word(subject, "none" if is_bare else "no")]
+    if "all" in ahead:
+        return [sentence.replace_word(place - len(ahead) + ahead.index("all"), "not all")]
+    if "some" in ahead:
+        subject = place - len(ahead) + ahead.index("some")
+        new = "none" if sentence.at(subject + 1) in ("of", verb) else "no"
+        # Without a "yes", that some are not there is said already.
+        return [sentence.replace_word(subject, new)] if {*_YES} & {*sentence.lower} else []
     polarity = _other_polarity(sentence, place, "some", "any", word_list("positive_only"))
     if polarity is None:
         return []

@@ -49,7 +49,9 @@ class TurnSentence:
         after = self.later[-1] if self.later else self.next
         if after is None:
             return True
-        return after.is_question and "there" not in after.lower and bool(after.mentions)
+        own = {mention.entity for mention in self.sentence.mentions}
+        is_new = any(mention.entity not in own for mention in after.mentions)
+        return after.is_question and "there" not in after.lower and is_new
 
     @property
     def is_taken_up(self) -> bool:
