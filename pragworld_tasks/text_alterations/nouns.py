@@ -118,11 +118,6 @@ def is_usually_mass(entity: str) -> bool:
     return head_noun(entity) in _listed("mass", "nouns")
 
 
-def is_known_noun(word: str) -> bool:
-    """Return whether a word in lower case is a thing or a place, in singular or plural."""
-    return bool(noun_classes("objects", word) or noun_classes("locations", word))
-
-
 def is_tangible(thing: str) -> bool:
     """Return whether a noun is known to be a thing that one can touch."""
     return bool(noun_classes("objects", thing) - _INTANGIBLE)

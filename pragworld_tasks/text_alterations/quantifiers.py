@@ -19,7 +19,7 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     nearby_words,
     noun_at,
 )
-from pragworld_tasks.text_alterations.nouns import is_first_name, is_known_noun
+from pragworld_tasks.text_alterations.nouns import is_first_name, noun_classes
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     Sentence,
@@ -221,7 +221,8 @@ def _joined_to(sentence: Sentence, place: int) -> int | None:
         agrees = following in {*fits, *_VERBS, *word_list("past")} or following.endswith("ed")
         return last if are_names and agrees and not is_apposition else None
     is_pair = after == "me" or {before, after} <= {*_COLOURS} or start > place + 1
-    is_noun = is_pair or is_plural(second.lower()) or is_known_noun(second.lower())
+    classes = noun_classes("objects", second) | noun_classes("locations", second)
+    is_noun = is_pair or is_plural(second.lower()) or bool(classes)
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
     fits = (fits - {*word_list("auxiliaries")}) | _VERBS
     return last if (mention or is_noun) and following in fits else None

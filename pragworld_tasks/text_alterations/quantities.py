@@ -300,7 +300,7 @@ def _counts_alone(conversation: Conversation, number: _Number) -> bool:
         return before in word_list("past") and after == "there"
     earlier = [each for each in conversation.sentences if each.utterance < sentence.utterance]
     asks = bool(earlier) and "how many" in " ".join(earlier[-1].lower)
-    if asks and sentence.opens and number.begin == 0 and last == len(sentence.words) - 1:
+    if asks and number.begin == 0 and last == len(sentence.words) - 1:
         return True
     agrees = after in (SINGULAR_VERBS if number.values[-1] > 1 else PLURAL_VERBS)
     return agrees and sentence.after(last + 1) in word_list("after_nouns")  # not "two is fine"

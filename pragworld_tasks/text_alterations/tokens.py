@@ -143,23 +143,27 @@ class Sentence:
         utterance: The number of its turn, from 0.
         line: The whole turn.
         words: Its words, at least one.
-        opens: Whether it is the first of its utterance.
-        is_question: Whether it ends with a question mark, or begins as a question does, as
-            many conversations have no punctuation.
         mentions: The mentions of entities in it, in order.
     """
 
     utterance: int
     line: str
     words: tuple[Word, ...]
-    opens: bool
-    is_question: bool
     mentions: tuple[EntityMention, ...]
 
     @property
     def lower(self) -> list[str]:
         """The words in lower case."""
         return [word.lower for word in self.words]
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it ends with "?" or, as many have no punctuation, begins as a question does."""
+        end = _END.match(self.line, self.words[-1].end)
+        fillers = word_list("before_questions")
+        first = next((word for word in self.lower if word not in fillers), "")
+        begins = first in (*word_list("auxiliaries"), *word_list("wh_words"))
+        return begins or bool(end and "?" in end[0])
 
     @property
     def mention_places(self) -> list[tuple[int, EntityMention]]:
@@ -242,7 +246,6 @@ def read_sentences(turns: Sequence[str], mentions: Sequence[EntityMention]) -> I
     for utterance, line in enumerate(turns):
         here = [mention for mention in mentions if mention.utterance == utterance]
         words: list[Word] = []
-        opens = True
         matches = [*_WORD.finditer(line, label_end(line))]
         for match in matches:
             lower = match[0].lower().replace("\u2019", "'")
@@ -250,15 +253,7 @@ def read_sentences(turns: Sequence[str], mentions: Sequence[EntityMention]) -> I
             end = _END.match(line, match.end())
             is_title = end and end[0].startswith(".") and lower in word_list("titles")
             if match is matches[-1] or (end and not is_title):
-                is_question = bool(end and "?" in end[0]) or _is_question(words)
                 first, last = words[0].start, words[-1].start
                 own = tuple(mention for mention in here if first <= mention.start <= last)
-                yield Sentence(utterance, line, tuple(words), opens, is_question, own)
-                words, opens = [], False
-
-
-def _is_question(words: list[Word]) -> bool:
-    """Return whether words begin as a question does."""
-    fillers = word_list("before_questions")
-    first = next((word.lower for word in words if word.lower not in fillers), "")
-    return first in (*word_list("auxiliaries"), *word_list("wh_words"))
+                yield Sentence(utterance, line, tuple(words), own)
+                words = []
