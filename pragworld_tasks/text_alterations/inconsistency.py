@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, word_list
 from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, SINGULAR_VERBS, is_number
-from pragworld_tasks.text_alterations.nouns import is_tangible
+from pragworld_tasks.text_alterations.nouns import noun_classes
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     EntityMention,
@@ -18,6 +18,7 @@ from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 _NAME = "Injecting Inconsistent Data"
 # Words with which a sentence says whether something is there, or whether somebody has it.
 _BEING = {*word_list("be"), "there's", "have", "has", "had", "haven't", "hasn't", "hadn't", "got"}
+_INTANGIBLE = {"performances", "films", "meals", "ailments", "parties", "dishes"}
 _AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
 
 
@@ -87,7 +88,8 @@ def _denies(reply: Sentence) -> bool:
 
 def _clause_end(sentence: Sentence, first: int, mention: EntityMention) -> str | None:
     """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
-    if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
+    is_tangible = bool(noun_classes("objects", mention.entity) - _INTANGIBLE)
+    if mention.kind != "objects" or mention.ending or not is_tangible:
         return None
     if sentence.is_negative:
         return None  # "I don't have a car"

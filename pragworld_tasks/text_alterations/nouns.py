@@ -11,7 +11,6 @@ from pragworld_tasks.text_alterations.inflection import is_plural, number_forms
 from pragworld_tasks.text_alterations.tokens import EntityKind
 
 _NOUNS = read_package_toml(__package__, "nouns.toml")
-_INTANGIBLE = {"performances", "films", "meals", "ailments", "parties", "dishes"}
 GENDERS = ("female", "male")
 
 
@@ -51,31 +50,20 @@ def usual_gender(agent: str) -> str | None:
         is_titled = len(words) > 1 and words[0] in _listed("names", f"{gender}_titles")
         if is_titled or words[-1] in _listed("roles", gender):
             return gender
-    return _gender_of_name(words[0]) if agent[0].isupper() else None
+    return _genders().get(words[0]) if agent[0].isupper() else None
 
 
 def is_first_name(word: str) -> bool:
     """Return whether a word is a first name that is nearly always a woman's, or a man's."""
-    return word[:1].isupper() and _gender_of_name(word.lower()) is not None
-
-
-def _gender_of_name(name: str) -> str | None:
-    """Return the gender of a first name in lower case: ours, or that of Faker's many lists.
-
-    Faker's tell a gender if five times as many of them agree on it as do not.
-    """
-    for gender in GENDERS:
-        if name in _listed("names", gender):
-            return gender
-    female, male = (_faker_names()[gender][name] for gender in GENDERS)
-    if name in _listed("names", "either"):
-        return None
-    return "female" if female > 5 * male else "male" if male > 5 * female else None
+    return word[:1].isupper() and word.lower() in _genders()
 
 
 @functools.cache
-def _faker_names() -> dict[str, Counter[str]]:
-    """Return in how many of Faker's lists a first name is a woman's, or a man's (0.1 s)."""
+def _genders() -> dict[str, str]:
+    """Return the genders of first names in lower case, by our lists and Faker's (0.1 s).
+
+    Faker's tell a gender if five times as many of them agree on it as do not.
+    """
     from faker.providers import person
 
     counts: dict[str, Counter[str]] = {gender: Counter() for gender in GENDERS}
@@ -85,7 +73,11 @@ def _faker_names() -> dict[str, Counter[str]]:
             for prefix in ("", "romanized_"):
                 names = getattr(provider, f"first_{prefix}names_{gender}", ())
                 counts[gender].update({name.lower() for name in names})
-    return counts
+    genders = dict[str, str]()
+    for gender, other in (GENDERS, GENDERS[::-1]):
+        told = {name for name, count in counts[gender].items() if count > 5 * counts[other][name]}
+        genders |= dict.fromkeys(told | _listed("names", gender), gender)
+    return {name: genders[name] for name in genders if name not in _listed("names", "either")}
 
 
 # Objects and locations ----------------------------------------------------------------------------
@@ -99,12 +91,11 @@ def noun_classes(kind: EntityKind, entity: str) -> frozenset[str]:
         >>> noun_classes("objects", "sweet potatoes")
         frozenset({'produce'})
     """
-    section = "things" if kind == "objects" else "places"
     for noun in (entity, number_forms(entity)[0], head_noun(entity)):
         word = noun.lower().replace(" ", "")
-        if classes := {name for name in _NOUNS[section] if word in _listed(section, name)}:
+        if classes := {name for name in _NOUNS[kind] if word in _listed(kind, name)}:
             return frozenset(classes)
-    is_room = section == "places" and head_noun(entity) == "room" and not entity.isalpha()
+    is_room = kind == "locations" and head_noun(entity) == "room" and not entity.isalpha()
     return frozenset({"rooms"} if is_room else ())
 
 
@@ -116,11 +107,6 @@ def head_noun(entity: str) -> str:
 def is_usually_mass(entity: str) -> bool:
     """Return whether a noun is not counted, or rarely: "rice", "corn"."""
     return head_noun(entity) in _listed("mass", "nouns")
-
-
-def is_tangible(thing: str) -> bool:
-    """Return whether a noun is known to be a thing that one can touch."""
-    return bool(noun_classes("objects", thing) - _INTANGIBLE)
 
 
 def replacements(name: str) -> list[str]:
