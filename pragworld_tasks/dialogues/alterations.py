@@ -92,7 +92,9 @@ def edits(
 
 
 def _negation(original: _Original) -> Iterator[Edit]:
-    for position, exchange in original.shuffled():
+    # Yes and no first: "Where are they?" "They aren't in the hall." leaves more to wish for.
+    candidates = sorted(original.shuffled(), key=lambda item: bool(item[1].claim.places))
+    for position, exchange in candidates:
         reply = exchange.reply
         if isinstance(reply, Claim):
             if (

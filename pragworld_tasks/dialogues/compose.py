@@ -51,9 +51,9 @@ class Dialogue:
         return interpret(self.resolved)
 
     @cached_property
-    def subjects(self) -> list[tuple[tuple[str, ...], bool]]:
-        """For each exchange, its things, and whether it tells where people went."""
-        return [(exchange.things, exchange.is_of_journey) for exchange in self.resolved]
+    def names(self) -> list[tuple[str, ...]]:
+        """For each exchange, its things and people."""
+        return [(*exchange.things, *exchange.agents) for exchange in self.resolved]
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES, 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain, Names
 from pragworld_tasks.dialogues.world import (
-    State,
     Unclear,
     interpret,
     mentioned,
@@ -234,48 +233,33 @@ class _Altered:
         self.edit = edit
         self.meanings = resolve_altered(edit.altered, original.exchanges, original.resolved)
 
-    @cached_property
-    def things(self) -> set[str]:
-        """The things that the altered exchanges are, or were, about."""
-        before = (self.original.subjects[position][0] for position in self.meanings)
-        return {*chain(*before), *chain(*(meaning.things for meaning in self.meanings.values()))}
-
-    @cached_property
-    def state(self) -> State | None:
-        """What the dialogue establishes about these things, or None if it is contradictory.
-
-        One kind of things has no bearing on another, but for where people went.
-        """
-        original, meanings, things = self.original, self.meanings, self.things
-        is_of_journey = any(meaning.is_of_journey for meaning in meanings.values()) or any(
-            original.subjects[position][1] for position in meanings
-        )
-        try:
-            state = interpret(
-                meanings.get(position, original.resolved[position])
-                for position, (names, goes) in enumerate(original.subjects)
-                if position in meanings or (is_of_journey and goes) or not things.isdisjoint(names)
-            )
-        except Unclear:
-            return None
-        before = original.state
-        if state.active.isdisjoint(before.not_went) and before.active.isdisjoint(state.not_went):
-            return state
-        return None
-
     def basis(self, question: Question, before: Basis | None) -> Basis | None:
         """Return what the answer rests on, given what it rested on before the alteration.
 
-        Return None if there is no answer.
+        Return None if there is no answer. What is said of other things and people has no bearing.
         """
-        if question.thing not in self.things:
-            return before if self.state else None
-        return basis(question, self.state) if self.state else None
+        names, about = self.original.names, {question.thing, question.agent}
+        if all(
+            about.isdisjoint((*names[position], *meaning.things, *meaning.agents))
+            for position, meaning in self.meanings.items()
+        ):
+            return before
+        exchanges = (
+            self.meanings.get(position, exchange)
+            for position, exchange in enumerate(self.original.resolved)
+            if position in self.meanings or not about.isdisjoint(names[position])
+        )
+        with suppress(Unclear):
+            return basis(question, interpret(exchanges))
+        return None
 
     @cached_property
     def dialogue_and_changes(self) -> tuple[Dialogue, tuple[Change, ...]] | None:
         """The dialogue and its changes, or None if it is contradictory or too many words change."""
-        if self.state is None:
+        exchanges = enumerate(self.original.resolved)
+        try:
+            interpret(self.meanings.get(position, exchange) for position, exchange in exchanges)
+        except Unclear:
             return None
         dialogue = self.original.altered(self.edit.altered, self.meanings)
         changes = tuple(line_changes(self.original.lines, dialogue.lines))
@@ -401,8 +385,8 @@ class _Draft:
         altered_so_far: list[_Altered] = []
         other = _OTHER[self.gold]
         names = tuple(filter(None, (question.agent, question.thing, question.place)))
-        about = enumerate(self.dialogue.subjects)
-        positions = frozenset(n for n, (things, _) in about if question.thing in things)
+        about = enumerate(self.dialogue.names)
+        positions = frozenset(n for n, said in about if question.thing in said)
         for altered in self.edits(alteration, Focus(question.thing, names, positions)):
             altered_so_far.append(altered)
             rests_on = altered.basis(question, None)

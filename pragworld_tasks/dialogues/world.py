@@ -161,11 +161,6 @@ class Exchange(NamedTuple):
         named = claim.places if self.place is None else (self.place, *claim.places)
         return named if claim.then is None else (*named, claim.then)
 
-    @property
-    def is_of_journey(self) -> bool:
-        """Whether the exchange tells where people went."""
-        return self.form in ("went", "where to") or self.claim.then is not None
-
 
 NOTHING_SAID = Exchange("where to")
 
@@ -334,7 +329,7 @@ class State:
         if (
             thing in self.alternatives
             or (thing, place) in self.absent
-            or ("whether", thing, place) in self.unanswered
+            or (self.unanswered and any(it[:2] == ("whether", thing) for it in self.unanswered))
         ):
             raise Unclear("in the place, and perhaps not in it")
         cells = self.cells.setdefault(thing, {})
@@ -526,6 +521,7 @@ def _add_claim(state: State, exchange: Exchange) -> None:
     agents, things, places = exchange.claimed
     if claim.source and not claim.denied:
         state.reported.update(things)
+        state.active.update((claim.source, place) for place in places)  # "Mia saw some there."
     if claim.denied:
         for thing, place in product(things, places):
             for agent in agents:
@@ -558,8 +554,7 @@ def _add_reply(state: State, exchange: Exchange, question: Unanswered) -> None:
 def _did(state: State, exchange: Exchange) -> None:
     thing, place, cell = _question_slots(state, exchange)
     assert exchange.agent is not None
-    is_told = cell is not None and exchange.agent in cell.agents
-    if is_told or (exchange.agent, thing, place) in state.denied_acts:
+    if (cell and cell.agents) or (exchange.agent, thing, place) in state.denied_acts:
         raise Unclear("asked who did it after that was told")
     if isinstance(exchange.reply, Claim):
         agents, things, places, *_ = exchange.reply
@@ -610,7 +605,8 @@ def _count(state: State, exchange: Exchange) -> None:
 def _went(state: State, exchange: Exchange) -> None:
     agent, place, reply = exchange.agent, exchange.place, exchange.reply
     assert agent is not None
-    if (agent, place) in state.went or (place is None and agent in (who for who, _ in state.went)):
+    known = state.went | state.active
+    if (agent, place) in known or (place is None and agent in (who for who, _ in state.went)):
         raise Unclear("asked where somebody went after that was told")
     if reply in ("unknown", "likely"):
         state.leave_journey_open(agent, ())
@@ -627,6 +623,8 @@ def _went(state: State, exchange: Exchange) -> None:
         if place is not None:
             raise Unclear("an alternative in reply to a question of yes or no")
         state.leave_journey_open(agent, reply.places)
+    elif place is None and any(who == agent and at not in reply.places for who, at in known):
+        raise Unclear("was elsewhere than where the agent put things")
     else:
         if place in reply.places:
             raise Unclear("the reply repeats the question as if it said something else")
