@@ -49,11 +49,13 @@ class Focus(NamedTuple):
         thing: Things that every altered exchange has to be about, before or after the alteration.
         names: Names to introduce first.
         positions: Where the exchanges are about the things.
+        is_new: Whether the things may be introduced elsewhere, too.
     """
 
     thing: str
     names: tuple[str, ...]
     positions: frozenset[int]
+    is_new: bool
 
 
 class _Original(NamedTuple):
@@ -109,8 +111,15 @@ def _negation(original: _Original) -> Iterator[Edit]:
             yield Edit({position: negated}, "remove" if reply.denied else "add")
         elif reply == "yes" and exchange.amount != ALL:
             yield Edit({position: exchange._replace(reply="no")}, "add")
-        elif reply == "no":
+        elif reply == "no" and not _is_followed_up(original, position):
             yield Edit({position: exchange._replace(reply="yes")}, "remove")
+
+
+def _is_followed_up(original: _Original, position: int) -> bool:
+    """Return whether a journey is asked for because of a no: "Did she leave it there?" "No."."""
+    after = original.exchanges[position + 1 : position + 2]
+    is_act = original.exchanges[position].form == "did"
+    return is_act and bool(after) and after[0].form in ("went", "where to")
 
 
 def _quantity_change(original: _Original) -> Iterator[Edit]:
@@ -257,10 +266,8 @@ def _may_replace(variable: _Variable, other: str) -> bool:
 def _substitution(original: _Original) -> Iterator[Edit]:
     focus, rng = original.focus, original.rng
     variables, names = _variables(original.exchanges), _names(original.exchanges)
-    positions = [position for position, _ in original.shuffled()]
-    if focus:  # introduce the things of the focus elsewhere, too
-        positions += rng.shuffled([n for n in range(len(variables)) if n not in focus.positions])
-    for position in positions:
+    only = focus.positions if focus and not focus.is_new else range(len(variables))
+    for position in rng.shuffled(sorted(only)):
         for variable in rng.shuffled(variables[position]):
             slot = variable.slot
             others = [focus.thing] if focus and slot == "things" else []

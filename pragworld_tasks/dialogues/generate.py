@@ -387,7 +387,8 @@ class _Draft:
         names = tuple(filter(None, (question.agent, question.thing, question.place)))
         about = enumerate(self.dialogue.names)
         positions = frozenset(n for n, said in about if question.thing in said)
-        for altered in self.edits(alteration, Focus(question.thing, names, positions)):
+        focus = Focus(question.thing, names, positions, self.gold == "no")
+        for altered in self.edits(alteration, focus):
             altered_so_far.append(altered)
             rests_on = altered.basis(question, None)
             if rests_on and self.answer(rests_on) == other:

@@ -605,8 +605,7 @@ def _count(state: State, exchange: Exchange) -> None:
 def _went(state: State, exchange: Exchange) -> None:
     agent, place, reply = exchange.agent, exchange.place, exchange.reply
     assert agent is not None
-    known = state.went | state.active
-    if (agent, place) in known or (place is None and agent in (who for who, _ in state.went)):
+    if (agent, place) in state.went or (place is None and agent in (who for who, _ in state.went)):
         raise Unclear("asked where somebody went after that was told")
     if reply in ("unknown", "likely"):
         state.leave_journey_open(agent, ())
@@ -623,8 +622,6 @@ def _went(state: State, exchange: Exchange) -> None:
         if place is not None:
             raise Unclear("an alternative in reply to a question of yes or no")
         state.leave_journey_open(agent, reply.places)
-    elif place is None and any(who == agent and at not in reply.places for who, at in known):
-        raise Unclear("was elsewhere than where the agent put things")
     else:
         if place in reply.places:
             raise Unclear("the reply repeats the question as if it said something else")

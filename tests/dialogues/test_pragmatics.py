@@ -46,6 +46,11 @@ def went(reply: Reply) -> Exchange:
     return Exchange("went", "Mia", place="hall", reply=reply)
 
 
+def some(reply: Reply) -> Exchange:
+    """Return "Are some of the pears in the hall?" with a reply."""
+    return Exchange("amount", None, "pears", "hall", SOME, reply)
+
+
 LEFT = Question("left", "Mia", "pears", "hall")
 THE = Question("the", thing="pears", place="hall")
 ANY_IN_HALL = Question("any", thing="pears", place="hall")
@@ -96,8 +101,8 @@ CASES: list[tuple[list[Exchange], Question, Basis | None]] = [
     ([where(HALL._replace(source="Mia"))], THE, "entailed"),
     ([where(HALL._replace(source="Mia"))], SURE_WHERE, None),
     # "Are some of the pears there?" "Yes." All of them? That is disputable.
-    ([Exchange("amount", None, "pears", "hall", SOME, "yes")], ALL_IN_HALL, None),
-    ([Exchange("amount", None, "pears", "hall", SOME, Claim(amount=SOME))], ALL_IN_HALL, "excluded"),
+    ([some("yes")], ALL_IN_HALL, None),
+    ([some(Claim(amount=SOME))], ALL_IN_HALL, "excluded"),
     ([Exchange("amount", None, "pears", "hall", ALL, "yes")], SURE_WHERE, "entailed"),
 ]  # fmt: skip
 
@@ -122,13 +127,18 @@ def test_what_a_reader_concludes(
         [went("no"), where(HALL_OR_DEN._replace(agents=("Mia",)))],
         [went("no"), where(Claim(("Mia", "Noah"), places=("hall",), connective="or"))],
         [did(Claim(denied=True, then="den")), where(Claim(("Mia",), places=("hall",)), "plums")],
+        # She saw some of them where she never went.
+        [went("no"), some(Claim(amount=SOME, source="Mia"))],
         # All of them are there, and only one is.
         [where(HALL), did(Claim(amount=Amount("number", (1,))))],
         # What was told is asked, or another place than the one that was told.
         [where(HALL), where(HALL)],
         [did("no"), did("yes")],
         [where(DEN), did("no")],
-        [where(HALL), Exchange("amount", None, "pears", "hall", SOME, "yes")],
+        [where(HALL), some("yes")],
+        [where(Claim(("Noah",), places=("hall",))), did("no")],
+        # Nobody knows whether they are there, and where they are is told.
+        [some("unknown"), where(DEN)],
     ],
 )
 def test_a_contradiction_or_an_idle_question_is_found(exchanges: list[Exchange]) -> None:
