@@ -142,7 +142,7 @@ def _is_share_word(sentence: Sentence, place: int) -> bool:
 
 
 def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> bool:
-    """Return whether another sentence about the same things ("some are") contradicts a new one."""
+    """Return whether another sentence on the same things contradicts a changed quantifier."""
     first, second = sorted((sentence, other), key=lambda each: each.utterance)
     begins = re.findall(r"\w+", second.line[label_end(second.line) :].lower())
     reply = begins[0] if second.utterance == first.utterance + 1 else ""
@@ -188,7 +188,8 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _
     if {*word_list("pair_words")} & {*ahead} or any(map(is_number, [after, *ahead[-3:]])):
         return None  # "between A and B", "two brothers and a sister"
     is_phrase = before in word_list("fixed_before") or after in word_list("fixed_after")
-    if is_phrase or before == after or f"{before} {after}" in ENGLISH["fixed_pairs"]:
+    is_again = after in {*ahead} - {*_ARTICLES}  # "pills for colds and pills for headaches"
+    if is_phrase or is_again or f"{before} {after}" in ENGLISH["fixed_pairs"]:
         return None
     last = _joined_to(sentence, place)
     if last is None or _is_required(conversation, sentence, place):
@@ -235,19 +236,16 @@ def _is_required(conversation: Conversation, sentence: Sentence, place: int) -> 
     if sentence.at(place) == "or":  # alternatives; "it is in A and B"; "A or B, not both"
         is_one = bool({*word_list("singular_marks")} & {*ahead} or {*word_list("choices")} & later)
         return is_question or sentence.is_negative or is_one
-    # Nobody is unsure of what they did themselves.
-    is_own = any(word.split("'")[0] == "i" for word in (*ahead, sentence.after(place)))
+    # Nobody is unsure of what they did themselves, or chooses from what there is.
+    is_known = not is_question and bool({*word_list("known")} & {*ahead, sentence.after(place)})
     are_names = sentence.words[place - 1].text[0].isupper()
-    return (is_own and not is_question) or (are_names and bool({*word_list("together")} & later))
+    return is_known or (are_names and bool({*word_list("together")} & later))
 
 
 def _verb_of_both(sentence: Sentence, place: int, last: int, *, plural: bool) -> _Change:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
-    mention, ahead, verb = (
-        sentence.mention_at(last),
-        sentence.all_before(place),
-        sentence.after(last),
-    )
+    mention, verb = sentence.mention_at(last), sentence.after(last)
+    ahead = sentence.all_before(place)
     if 0 < len(ahead) <= 3 and ahead[0] in _VERBS:
         return None  # "are Alice and Bob there"
     several = mention.is_plural if mention else is_plural(sentence.at(last))

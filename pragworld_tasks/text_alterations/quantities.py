@@ -269,13 +269,14 @@ def _phrase(
     """Return where the phrase of a number ends, and its noun's new form; None for "at two"."""
     sentence, last = number.sentence, number.last
     after, was_plural = sentence.after(last), number.values[-1] > 1
+    before = sentence.before(number.first)
+    if before in ("a", "an") or (after == "of" and before in word_list("prepositions")):
+        return None  # "a hundred pears", "I live in one of those flats"
     if after == "of":  # "two of the pears": the noun stays as it is
         whole = sentence.at(last + 2)
         if whole in word_list("determiners") and (noun := noun_at(sentence, last + 3, plural=True)):
             return noun[0], []
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
-    if sentence.before(number.first) in ("a", "an"):
-        return None  # "a hundred pears"
     if after in _AFTER_PHRASES:
         is_counted = number.noun == "money" or _counts_alone(conversation, number)
         return (last, []) if is_counted else None
