@@ -11,7 +11,7 @@ from pragworld_tasks.files import read_json, read_text
 from pragworld_tasks.text import format_count
 
 if TYPE_CHECKING:
-    from pragworld_tasks.text_alterations.entities import Entities
+    from pragworld_tasks.text_alterations.tokens import AlteredConversation
 
 
 def add_alter(commands: Commands) -> None:
@@ -47,34 +47,32 @@ def add_alter(commands: Commands) -> None:
 
 
 def _alter(options: argparse.Namespace) -> None:
-    from pragworld_tasks.text_alterations.alter import alteration_name
-    from pragworld_tasks.text_alterations.entities import Entities
+    from pragworld_tasks.text_alterations.alter import alter, alteration_name
+    from pragworld_tasks.text_alterations.entities import Conversation, Entities
+    from pragworld_tasks.text_alterations.swap import exchange_refusals
 
     text = read_text(options.conversation).strip("\r\n")
     if not text.strip():
         raise InputError(f"{options.conversation}: empty; write one utterance per line")
     entities = Entities.from_lists(read_json(options.entities), options.entities)
     names = [alteration_name(alteration) for alteration in options.alteration]
-    shown = [_shown(text, entities, name, options.seed, options.explain) for name in names]
+    shown = list[str]()
+    for name in names:
+        try:
+            shown.append(_shown(alter(text, entities, name, options.seed)))
+        except InputError as error:
+            lines = [str(error)]
+            refusals = exchange_refusals(Conversation(text, entities), name)
+            for reason, pair, count in refusals[:3] if options.explain else []:
+                lines.append(f"  {format_count(count, 'pair')}, such as {pair}: {reason}")
+            shown.append("\n".join(lines))
     print("\n\n".join(shown))
 
 
-def _shown(text: str, entities: "Entities", name: str, seed: int, explain: bool) -> str:
-    """Return an altered conversation below its replacements, or why there is none."""
-    from pragworld_tasks.text_alterations.alter import alter
-    from pragworld_tasks.text_alterations.entities import Conversation
-    from pragworld_tasks.text_alterations.swap import exchange_refusals
-
-    try:
-        altered = alter(text, entities, name, seed)
-    except InputError as error:
-        lines = [str(error)]
-        for reason, pair, count in exchange_refusals(Conversation(text, entities), name)[:3]:
-            lines.append(f"  {format_count(count, 'pair')}, such as {pair}: {reason}")
-        return "\n".join(lines if explain else lines[:1])
+def _shown(altered: "AlteredConversation") -> str:
+    """Return an altered conversation below its replacements."""
     effects = {None: "", True: " (answers can change)", False: " (answers cannot change)"}
-    lines = [f"{name}{effects[altered.answers_can_change]}"]
-    for replacement in altered.replacements:
-        old, new = replacement.old, replacement.new
-        lines.append(f'  line {replacement.utterance + 1}: "{old}" -> "{new}"')
+    lines = [f"{altered.alteration}{effects[altered.answers_can_change]}"]
+    for each in altered.replacements:
+        lines.append(f'  line {each.utterance + 1}: "{each.old}" -> "{each.new}"')
     return "\n".join([*lines, "", altered.text])

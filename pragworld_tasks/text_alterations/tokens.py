@@ -33,8 +33,7 @@ class TextReplacement:
     Attributes:
         utterance: The number of the line, from 0.
         start: Where the old words begin in the original line, in characters.
-        old: The words that stand there.
-        new: The words that replace them.
+        old, new: The words that stand there, and those that replace them.
     """
 
     utterance: int

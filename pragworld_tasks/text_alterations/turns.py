@@ -18,11 +18,9 @@ class TurnSentence:
 
     Attributes:
         sentence: The sentence.
-        earlier: The sentences before it in the turn.
-        later: The sentences after it in the turn.
+        earlier, later: The sentences before and after it in the turn.
         previous: The last sentence of the turn before, or None.
-        next: The first sentence of the turn after, or None.
-        reply_to_next: The first sentence of the turn after that one, or None.
+        next, reply_to_next: The first sentences of the two turns after, or None.
     """
 
     sentence: Sentence
@@ -69,16 +67,11 @@ def turn_sentences(sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
     """Yield the sentences of a conversation with those around them."""
     turns = [[*turn] for _, turn in itertools.groupby(sentences, key=lambda each: each.utterance)]
     for number, turn in enumerate(turns):
-        next_turns = [*(later[0] for later in turns[number + 1 : number + 3]), None, None]
+        previous = turns[number - 1][-1] if number else None
+        following = [*(later[0] for later in turns[number + 1 : number + 3]), None, None][:2]
         for place, sentence in enumerate(turn):
-            yield TurnSentence(
-                sentence,
-                tuple(turn[:place]),
-                tuple(turn[place + 1 :]),
-                turns[number - 1][-1] if number else None,
-                next_turns[0],
-                next_turns[1],
-            )
+            earlier, later = tuple(turn[:place]), tuple(turn[place + 1 :])
+            yield TurnSentence(sentence, earlier, later, previous, *following)
 
 
 def question_form(sentence: Sentence) -> str:
