@@ -399,4 +399,5 @@ def _is_in_a_phrase(site: _Site, *, same_head: bool) -> bool:
         return False
     is_bare = not site.determiner and mention.text[0].islower()
     is_fixed = is_bare and before in word_list("before_places_in_phrases")  # "at school"
-    return is_fixed or site.determiner in ("a", "an", "another")
+    is_on = "on" in sentence.all_before(site.first)[-2:]  # "on our shed"
+    return is_fixed or is_on or site.determiner in ("a", "an", "another")
