@@ -49,7 +49,7 @@ BUDGETS = {
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_890,
     "pragworld_tasks/dialogues": 4_000,
-    "pragworld_tasks/text_alterations": 2_668,
+    "pragworld_tasks/text_alterations": 2_659,
     "pragworld_interp": 5_000,
     "pragworld_train": 2_700,
 }
