@@ -10,7 +10,7 @@ generated.
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from pragworld_interp.engine import agreement
 from pragworld_interp.engine.decoder import Decoder, from_model
-from pragworld_interp.engine.interventions import Ablation, Engine, PatchedLogits
+from pragworld_interp.engine.interventions import Engine, ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
 from pragworld_interp.prompts.examples import document_examples
@@ -126,7 +126,7 @@ def loop_patching(task: Task) -> torch.Tensor:
     results = []
     for group, pairs in zip(task.groups, task.pairs, strict=True):
         for pair in pairs:
-            original, altered = group.prompts[pair.original], group.prompts[pair.altered]
+            original, altered = group.prompts[pair.target], group.prompts[pair.source]
             altered_run, kept = run_and_residuals(task.decoder, altered)
             row = [full_run(task.decoder, original), altered_run]
             targets, sources = (list(columns) for columns in zip(*pair.alignment, strict=True))
@@ -165,20 +165,28 @@ def patched_input(
 def run_ablation(make_engine: Callable[[Task], Engine], task: Task) -> torch.Tensor:
     """Compute the logits of `loop_ablation` with an engine."""
     engine, budget = make_engine(task), default_budget(task.decoder.device)
-    zeros = Ablation("mlp", every_layer(len(task.decoder.blocks)))
-    units = engine.units(task.groups, budget)
-    results = [engine.ablated_logits(unit, zeros, budget) for unit in units]
+    zeros = ModuleChange("mlp", every_layer(len(task.decoder.blocks)))
+    results = []
+    for unit in engine.units(task.groups, zeros, budget):
+        found = engine.logits(unit, zeros, budget)
+        results.append(torch.cat([found.plain[None], found.changed]))
     return torch.cat(results, 1).transpose(0, 1)
 
 
 def run_patching(make_engine: Callable[[Task], Engine], task: Task) -> torch.Tensor:
     """Compute the logits of `loop_patching` with an engine."""
     engine, budget = make_engine(task), default_budget(task.decoder.device)
-    results: list[torch.Tensor] = []
-    for unit in engine.units(task.groups, budget):
-        pairs = replace(task, groups=unit).pairs
-        results += map(pair_rows, pairs, engine.patched_logits(unit, pairs, budget))
-    return torch.cat(results)
+    pairs = {group.number: own for group, own in zip(task.groups, task.pairs, strict=True)}
+    change = ModuleChange("residual", every_layer(len(task.decoder.blocks)), pairs=pairs)
+    results = []
+    for unit in engine.units(task.groups, change, budget):
+        found = engine.logits(unit, change, budget)
+        plain, changed = iter(found.plain), iter(found.changed.unbind(1))
+        for group in unit:
+            own = torch.stack([next(plain) for _ in group.prompts])
+            for pair in pairs[group.number]:
+                results.append(torch.cat([own[[pair.target, pair.source]], next(changed)]))
+    return torch.stack(results)
 
 
 def sweep_engine(task: Task) -> Engine:
@@ -191,15 +199,6 @@ def pyvene_engine(task: Task) -> Engine:
     from pragworld_interp.engine.pyvene_engine import PyveneEngine
 
     return PyveneEngine(task.decoder)
-
-
-def pair_rows(pairs: list[PatchingPair], logits: PatchedLogits) -> torch.Tensor:
-    """Return the logits of pairs as [pairs, 2 + layers, 2]."""
-    rows = [
-        torch.cat([logits.plain[[pair.original, pair.altered]], logits.patched[:, number]])
-        for number, pair in enumerate(pairs)
-    ]
-    return torch.stack(rows)
 
 
 SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {

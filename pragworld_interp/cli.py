@@ -91,7 +91,7 @@ def _add_ablate(commands: Commands) -> None:
         example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
         "--out layers.json\n"
         "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
-        "--layers 10-13 --out heads.json",
+        "--layers 10-13 --replacement counterfactual --out heads.json",
     )
     add = command.add_argument
     add(
@@ -111,15 +111,17 @@ def _add_ablate(commands: Commands) -> None:
         type=str.strip,
         default="all",
         help="positions at which to ablate: all, those of the dialogue or the question, the last, "
-        "or a span start:stop, which counts tokens as Python does; default: all",
+        "or a span start:stop, which counts tokens as Python does; with --replacement "
+        "counterfactual also those of `patch`; default: all",
     )
     add(
         "--replacement",
         default="zero",
         choices=get_args(Replacement),
-        help="what replaces its output: zeros, its mean over all positions of all prompts (also "
-        "with --positions last), or its output at a random position of a random prompt; default: "
-        "zero",
+        help="what replaces its output: zeros; its mean over positions of the same kind (dialogue, "
+        "altered words, question, last, rest) in all prompts; its output at a random position of a "
+        "random prompt; or, at aligned positions, that in the original (for the original, in a "
+        "variant with another answer); default: zero",
     )
     add("--seed", type=int, default=0, help="seed of --replacement resample; default: 0")
     _add_shared(command)

@@ -62,15 +62,16 @@ def ablate(
         groups: The group of each prompt. Tests treat groups as independent, and the robust accuracy
             counts groups that are right as a whole. None if each prompt is a group of its own.
         module: The part to ablate: "mlp", "attention", or "heads" for its parts, one at a time.
-        replacement: What replaces its output: "zero"; its "mean" over all positions of all prompts,
-            whatever `positions` is; or "resample", its output at a random position of a random
-            prompt.
+        replacement: What replaces its output: "zero"; its "mean" over all positions of the same
+            kind (dialogue, altered words, question, last, or rest); "resample", its output at a
+            random position of a random prompt; or "counterfactual", at aligned positions that in
+            the group's original, and for an original in a variant with another answer.
         seed: The seed of "resample".
         layers: The layers to ablate, such as `[3, 4, (5, 7)]`, where 5 and 7 are ablated together;
             None for every layer.
         positions: The positions at which to ablate: "all"; those of the "dialogue" or the
             "question"; the "last"; or a span such as "-5:", which means what a Python slice of the
-            tokens does.
+            tokens does. With "counterfactual" also those of `patch`.
         engine: "sweep" for all layers in one pass; "pyvene" for pyvene's interventions, one prompt
             and one layer at a time.
         chat_template: Whether prompts go through the tokenizer's chat template.

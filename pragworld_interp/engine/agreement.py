@@ -36,9 +36,6 @@ def tree_obstacle(
         decoder: The model.
         groups: The prompts of each group, or the longest and the shortest of them.
         longest_tree: The tokens of the longest tree that is about to run.
-
-    Raises:
-        InputError: The longest prompt does not fit into memory.
     """
     longest = max(len(prompt) for prompts in groups for prompt in prompts)
     limit = rope_limit(decoder.model)
@@ -69,11 +66,7 @@ def _branches(prompt: Tokens, window: int) -> list[Tokens]:
 
 
 def rows_agree(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) -> bool:
-    """Return whether padding the prompts of groups to one length leaves their residuals alone.
-
-    Raises:
-        InputError: The longest prompt does not fit into memory.
-    """
+    """Return whether padding the prompts of groups to one length leaves their residuals alone."""
     return _holds(supports_rows, decoder, probe_prompts(groups))
 
 

@@ -151,11 +151,6 @@ def from_model(
         chat_template: Whether prompts go through the tokenizer's chat template, which decides the
             tokens of yes and no.
         labels: The tokens whose logits count; None for yes and no.
-
-    Raises:
-        InputError: Blocks, attention or MLPs cannot be found, yes and no are not single tokens,
-            some weights are not in memory, a PEFT adapter is not within the model's modules, or
-            attention is flex_attention.
     """
     labels = label_tokens(tokenizer, chat_template) if labels is None else labels
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
@@ -182,9 +177,6 @@ def with_adapter_inside(model: Any, adapter: str) -> Any:
     Args:
         model: The model.
         adapter: What an error calls the adapter.
-
-    Raises:
-        InputError: The adapter adds tokens before the prompt, which only the wrapper does.
     """
     if not hasattr(model, "get_base_model"):
         return model
@@ -228,12 +220,7 @@ class _Call:
 
 
 def find_blocks(model: nn.Module) -> tuple[Block, ...]:
-    """Find the layers of a causal language model in evaluation mode, and their parts.
-
-    Raises:
-        InputError: The architecture has no such layers, its attention is not causal, or
-            transformers is too old.
-    """
+    """Find the layers of a causal language model in evaluation mode, and their parts."""
     name = _architecture(model)
     # Below, some numbers are wrong: sweeps with transformers 4, which keeps the settings of rope
     # elsewhere, gradients up to 5.9, and pyvene up to 5.12, where dynamic rope remembers prompts.

@@ -7,69 +7,122 @@ pyvene's interventions. They share what is replaced by what, which stands here, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import accumulate
+from typing import NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pragworld_interp.engine.decoder import Block
-from pragworld_interp.prompts.alignment import PatchingPair
-from pragworld_interp.prompts.tokenization import PromptGroup
+from pragworld_interp.engine.modules import Side
+from pragworld_interp.prompts.alignment import PatchingPair, Tokens, position_kinds
+from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.settings import Module, Target
+from pragworld_tasks.layers.settings import PatchedModule, Replacement, Target
+
+SAMPLES = 256  # the outputs of each layer that "resample" draws from
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """The module that is ablated, its targets in turn, and the outputs that replace its own.
-
-    The text up to a position decides which of the samples that position gets. The output of a head
-    is its part of what goes into the projection of its layer.
+class ModuleChange:
+    """What is replaced by what, in one run after another.
 
     Attributes:
-        module: The module.
-        targets: Its layers, or sets of them, or heads, in turn.
+        module: What is replaced: the "residual" stream at the input of a layer; what a part of the
+            layer returns; or, of a head, its part of what the projection of the layer receives.
+        targets: The layers, or sets of them, or heads, in turn.
+        replacement: What replaces it: samples in `outputs`, or what `pairs` say.
+        positions: The positions at which samples replace it; see `layers.settings`.
         outputs: [samples, width] by layer; None stands for zeros.
-        positions: The positions at which outputs are replaced; see `layers.settings`.
+        pairs: By the number of a group, what is patched from which plain run, instead of samples.
     """
 
-    module: Module
+    module: PatchedModule
     targets: tuple[Target, ...]
-    outputs: Mapping[int, Tensor] | None = None
+    replacement: Replacement = "zero"
     positions: str = "all"
+    outputs: Mapping[int, Tensor] | None = None
+    pairs: Mapping[int, Sequence[PatchingPair]] | None = None
+
+    def marks(self, group: PromptGroup) -> list[list[int]]:
+        """Return which sample each position of each prompt gets; -1 for none."""
+        match self.replacement:
+            case "mean":
+                samples = position_kinds(group)
+            case "resample":  # the text up to a position decides
+                samples = [_text_hashes(prompt) for prompt in group.prompts]
+            case _:
+                samples = [[0] * len(prompt) for prompt in group.prompts]
+        if self.positions == "all" or self.pairs is not None:
+            return samples
+        return [
+            [sample if position in chosen else -1 for position, sample in enumerate(own)]
+            for own, chosen in zip(samples, group_positions(group, self.positions), strict=True)
+        ]
+
+    def place(self, block: Block) -> tuple[nn.Module, Side]:
+        """Return the module of a block at which a tensor is replaced, and on which side of it."""
+        if self.module == "residual":
+            return block.module, "input"
+        return ablated_module(block, self.module), "input" if self.module == "heads" else "output"
 
     def replaced(
-        self, layer: int, own: Tensor, history: Tensor, chosen: Tensor | None, columns: slice
+        self, layer: int, own: Tensor, places: "Places", columns: slice, plain: Tensor | None = None
     ) -> Tensor:
-        """Return the tensor that a layer's module has for its own one.
+        """Return the tensor that runs have for their own one.
 
         Args:
             layer: The layer.
-            own: The tensor. Mixtures of experts may have all positions of all rows in one row.
-            history: [rows, length] the text up to each position, hashed.
-            chosen: [rows, length] where it is replaced; None for everywhere.
+            own: The tensor. Mixtures of experts may have all positions of all runs in one row.
+            places: Where it is replaced.
             columns: The columns that are replaced, those of a head.
+            plain: The tensor in the plain run of a batch, if it is replaced from there.
         """
-        by_row = own.view(*history.shape, -1)
-        instead = torch.zeros_like(by_row)
-        if self.outputs is not None:
-            samples = self.outputs[layer].to(own)
-            instead = samples[history.to(own.device) % len(samples)]
-        if chosen is not None:
-            instead = torch.where(chosen.to(own.device)[..., None], instead, by_row)
-        if columns != slice(None):
-            whole = by_row.clone()
-            whole[..., columns] = instead[..., columns]
-            instead = whole
-        return instead.view(own.shape)
+        runs, positions, *sources = (index.to(own.device) for index in places.indices)
+        by_run = own.reshape(*places.shape, -1).clone()
+        if plain is not None:
+            instead = plain.view(*places.plain_shape, -1)[tuple(sources)]
+        elif self.outputs is not None:
+            instead = self.outputs[layer].to(own)[sources[0]]
+        else:
+            instead = by_run.new_zeros(len(runs), by_run.shape[2])
+        by_run[runs, positions, columns] = instead[:, columns]
+        return by_run.view(own.shape)
 
 
-def ablated_module(block: Block, module: Module) -> torch.nn.Module:
-    """Return the module of a block whose output, or for heads whose input, is replaced.
+class Places(NamedTuple):
+    """Where a tensor of runs is replaced, and what by.
 
-    Raises:
-        InputError: The attention of the block has no heads that can be told apart.
+    Attributes:
+        indices: [k] runs, their positions, and the samples; or instead of samples the rows of the
+            plain run's batch and the positions there.
+        shape: The number of runs, and their length.
+        plain_shape: Those of the batch.
     """
+
+    indices: tuple[Tensor, ...]
+    shape: tuple[int, int]
+    plain_shape: tuple[int, int]
+
+
+def _text_hashes(prompt: Tokens) -> list[int]:
+    """Return a sample for the text up to each token, by a linear congruential generator."""
+    hashes = accumulate(prompt, _extend, initial=0)
+    return [text % SAMPLES for text in hashes][1:]
+
+
+def _extend(text: int, token: int) -> int:
+    return (text * 1_103_515_245 + token + 12_345) % 2**31
+
+
+def columns_of(block: Block, target: Target) -> slice:
+    """Return the columns of a target: those of a head, or all."""
+    if target.head is None or block.heads is None:
+        return slice(None)
+    return block.heads.columns(target.head)
+
+
+def ablated_module(block: Block, module: PatchedModule) -> nn.Module:
+    """Return the module of a block whose output, or for heads whose input, is replaced."""
     if module == "heads":
         if block.heads is None:
             raise InputError(
@@ -80,46 +133,35 @@ def ablated_module(block: Block, module: Module) -> torch.nn.Module:
     return block.mlp if module == "mlp" else block.attention
 
 
-@dataclass(frozen=True)
-class PatchedLogits:
-    """The logits of the labels of prompts, and of the original of each pair, patched."""
+class Logits(NamedTuple):
+    """Logits of the labels, in float32.
 
-    plain: Tensor  # [prompts, labels]
-    patched: Tensor  # [layers, pairs, labels] patched at the input of each layer
+    Attributes:
+        plain: [prompts, labels] of the plain run.
+        changed: [targets, runs, labels]. The runs are the prompts, or the pairs of a change.
+    """
+
+    plain: Tensor
+    changed: Tensor
 
 
 class Engine(Protocol):
-    """What runs a model's prompts, plain and with each intervention."""
+    """What runs a model's prompts, plain and with each change."""
 
     @property
     def layout(self) -> str:
         """How prompts go through the model: "trees", "rows" or "alone"; sums round accordingly."""
 
-    def units(self, groups: Sequence[PromptGroup], budget: int) -> list[list[PromptGroup]]:
+    def units(
+        self, groups: Sequence[PromptGroup], change: ModuleChange, budget: int
+    ) -> list[list[PromptGroup]]:
         """Return the groups divided into those that run together, by a budget in tokens."""
 
-    def ablated_logits(
-        self, groups: Sequence[PromptGroup], ablation: Ablation, budget: int
-    ) -> Tensor:
-        """Return [1 + targets, prompts, labels] logits, the plain run first, in float32.
+    def logits(self, groups: Sequence[PromptGroup], change: ModuleChange, budget: int) -> Logits:
+        """Return the logits of the plain run and of all changed runs.
 
         Args:
             groups: The prompts, in this order.
-            ablation: The ablation of every target in turn.
-            budget: Roughly how many tokens go through a block at a time.
-        """
-
-    def patched_logits(
-        self,
-        groups: Sequence[PromptGroup],
-        pairs: Sequence[Sequence[PatchingPair]],
-        budget: int,
-    ) -> list[PatchedLogits]:
-        """Return the logits of each group, and of the originals of its pairs patched, in float32.
-
-        Args:
-            groups: The prompts.
-            pairs: Pairs of the prompts of each group. Without aligned positions, nothing is
-                patched.
+            change: What to do to them. Pairs without aligned positions are left as they are.
             budget: Roughly how many tokens go through a block at a time.
         """

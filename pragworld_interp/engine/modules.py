@@ -1,13 +1,15 @@
 """Replacing what a module or the attention of a model computes, and reading what it returns."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from inspect import signature
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor, nn
+
+Side = Literal["input", "output"]
 
 
 @contextmanager
@@ -44,6 +46,44 @@ def first_tensor(output: Any) -> Tensor:
 def copied(output: Any) -> Any:
     """Return a copy of the output of a module, to which a block may add in place (Falcon)."""
     return with_tensor(output, first_tensor(output).clone())
+
+
+@contextmanager
+def recorded_tensors(module: nn.Module, side: Side) -> Iterator[list[Any]]:
+    """Record copies of what a module receives or returns within a `with` statement."""
+    own_forward = module.forward
+    found: list[Any] = []
+
+    def record(*args: Any, **kwargs: Any) -> Any:
+        if side == "input":
+            found.append(args[0].clone())
+        output = own_forward(*args, **kwargs)
+        if side == "output":
+            found.append(copied(output))
+        return output
+
+    with replaced_forward(module, record):
+        yield found
+
+
+def edited(
+    module: nn.Module, side: Side, edit: Callable[[Tensor], Tensor]
+) -> AbstractContextManager[None]:
+    """ModuleChange the tensor that a module receives or returns within a `with` statement."""
+    own_forward = module.forward
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if side == "input":
+            return own_forward(edit(args[0]), *args[1:], **kwargs)
+        output = own_forward(*args, **kwargs)
+        return with_tensor(output, edit(first_tensor(output)))
+
+    return replaced_forward(module, run)
+
+
+def constant(module: nn.Module, output: Any) -> AbstractContextManager[None]:
+    """Make a module return copies of an output for any input within a `with` statement."""
+    return replaced_forward(module, lambda *_, **__: copied(output))
 
 
 def cache_name(module: nn.Module) -> str:

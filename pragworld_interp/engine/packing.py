@@ -5,15 +5,17 @@ occurs once. A mask lets every token attend to its own ancestors only, and posit
 root, so the last token of each prompt gets the same residuals as if the prompt ran alone.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from pragworld_interp.prompts.alignment import Tokens
-from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_interp.prompts.tokenization import PromptGroup
+
+# Returns what an intervention makes of each position of each prompt; see `Batch.marks`.
+GroupMarks = Callable[[PromptGroup], Sequence[Sequence[int]]]
 
 MOST_PADDING = 1.05  # the most tokens of a batch, for each token of its units
 
@@ -29,42 +31,42 @@ class Batch:
     ids: Tensor  # [rows, length]
     mask: Tensor
     positions: Tensor  # [rows, length] in the prompt of each token
-    history: Tensor  # [rows, length] the text up to each token, hashed to a number below 2^31
-    chosen: Tensor  # [rows, length] whether an intervention applies to each token
-    ends: Tensor  # [prompts, 2] the row and the column of each prompt's last token
+    marks: Tensor  # [rows, length] what an intervention makes of each token; negative for nothing
+    rows: list[int]  # the row of each prompt
+    paths: list[list[int]]  # the columns of each prompt
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The rows and their length."""
+        return self.ids.shape[0], self.ids.shape[1]
+
+    @property
+    def ends(self) -> Tensor:
+        """The row and the column of each prompt's last token, [prompts, 2]."""
+        return torch.tensor(
+            [(row, path[-1]) for row, path in zip(self.rows, self.paths, strict=True)]
+        )
 
 
-def pad_prompts(
-    prompts: Sequence[Tokens],
-    chosen: Sequence[Set[int]] | None = None,
-) -> Batch:
+def pad_prompts(prompts: Sequence[Tokens], marks: Sequence[Sequence[int]] | None = None) -> Batch:
     """Return a batch with one row for each prompt, padded to the longest.
 
     Args:
         prompts: The prompts.
-        chosen: The positions of each prompt that an intervention applies to; None for all.
+        marks: The mark of each position of each prompt; None for 0 everywhere.
     """
     length = max(map(len, prompts))
     ids = torch.zeros(len(prompts), length, dtype=torch.long)
     mask = torch.zeros_like(ids)
-    history = torch.zeros_like(ids)
-    is_chosen = torch.full(ids.shape, chosen is None)
-    ends = []
+    row_marks = torch.full_like(ids, -1)
     for row, prompt in enumerate(prompts):
         own = slice(0, len(prompt))
         ids[row, own] = torch.tensor(prompt)
         mask[row, own] = 1
-        history[row, own] = torch.tensor(list(accumulate(prompt, _extend_history, initial=0))[1:])
-        if chosen is not None:
-            is_chosen[row, [*chosen[row]]] = True
-        ends.append((row, len(prompt) - 1))
+        row_marks[row, own] = torch.tensor(marks[row]) if marks else 0
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    return Batch(ids, mask, positions, history, is_chosen, torch.tensor(ends))
-
-
-def _extend_history(history: int, token: int) -> int:
-    """Return the hash of a text and one more token, by a linear congruential generator."""
-    return (history * 1_103_515_245 + token + 12_345) % 2**31
+    paths = [[*range(len(prompt))] for prompt in prompts]
+    return Batch(ids, mask, positions, row_marks, [*range(len(prompts))], paths)
 
 
 @dataclass(frozen=True)
@@ -72,32 +74,31 @@ class TokenTree:
     """Prompts with each shared prefix once. A node comes after its parent."""
 
     ids: list[int]  # the token of each node
-    history: list[int]  # the text up to each node, hashed
-    chosen: list[bool]  # whether an intervention applies to each node
+    marks: list[int]  # what an intervention makes of each node
     paths: list[list[int]]  # the nodes of each prompt, from the root
 
 
-def build_tree(prompts: Sequence[Tokens], chosen: Sequence[Set[int]] | None = None) -> TokenTree:
+def build_tree(
+    prompts: Sequence[Tokens], marks: Sequence[Sequence[int]] | None = None
+) -> TokenTree:
     """Return the token tree of some prompts.
 
     Args:
         prompts: The prompts.
-        chosen: The positions of each prompt that an intervention applies to; None for all. Prompts
-            share a token only if it applies to both or to none.
+        marks: The mark of each position of each prompt; None for 0 everywhere. Prompts share a
+            token only if it has one mark.
     """
-    tree = TokenTree([], [], [], [])
-    children: dict[tuple[int, int, bool], int] = {}
+    tree = TokenTree([], [], [])
+    children: dict[tuple[int, int, int], int] = {}
     for number, prompt in enumerate(prompts):
         path: list[int] = []
         parent = -1
-        for position, token in enumerate(prompt):
-            is_chosen = chosen is None or position in chosen[number]
-            node = children.get((parent, token, is_chosen))
+        for token, mark in zip(prompt, marks[number] if marks else [0] * len(prompt), strict=True):
+            node = children.get((parent, token, mark))
             if node is None:
-                node = children[parent, token, is_chosen] = len(tree.ids)
+                node = children[parent, token, mark] = len(tree.ids)
                 tree.ids.append(token)
-                tree.history.append(_extend_history(tree.history[parent] if path else 0, token))
-                tree.chosen.append(is_chosen)
+                tree.marks.append(mark)
             path.append(node)
             parent = node
         tree.paths.append(path)
@@ -109,21 +110,18 @@ def pack_trees(trees: Sequence[TokenTree], dtype: torch.dtype) -> Batch:
     length = max(len(tree.ids) for tree in trees)
     ids = torch.zeros(len(trees), length, dtype=torch.long)
     positions = torch.zeros_like(ids)
-    history = torch.zeros_like(ids)
-    chosen = torch.zeros(ids.shape, dtype=torch.bool)
+    marks = torch.full_like(ids, -1)
     attends = torch.eye(length, dtype=torch.bool).repeat(len(trees), 1, 1)
-    ends = []
     for row, tree in enumerate(trees):
         ids[row, : len(tree.ids)] = torch.tensor(tree.ids)
-        history[row, : len(tree.ids)] = torch.tensor(tree.history)
-        chosen[row, : len(tree.ids)] = torch.tensor(tree.chosen)
+        marks[row, : len(tree.ids)] = torch.tensor(tree.marks)
         for path in tree.paths:
             nodes = torch.tensor(path)
             positions[row, nodes] = torch.arange(len(path))
             attends[row, nodes[:, None], nodes] |= torch.ones(len(path), len(path)).tril().bool()
-            ends.append((row, path[-1]))
-    mask = additive_mask(attends[:, None], dtype)
-    return Batch(ids, mask, positions, history, chosen, torch.tensor(ends))
+    rows = [row for row, tree in enumerate(trees) for _ in tree.paths]
+    paths = [path for tree in trees for path in tree.paths]
+    return Batch(ids, additive_mask(attends[:, None], dtype), positions, marks, rows, paths)
 
 
 def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
@@ -133,7 +131,7 @@ def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def group_batch(
-    groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype, positions: str = "all"
+    groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype, marks: GroupMarks | None = None
 ) -> Batch:
     """Return the prompts of groups as a batch: each group a tree, or each prompt a row.
 
@@ -141,33 +139,28 @@ def group_batch(
         groups: The groups.
         trees: Whether they are trees.
         dtype: The type of the residuals.
-        positions: The positions that an intervention applies to; see `positions`.
+        marks: Returns the mark of each position of each prompt of a group; None for 0 everywhere.
     """
     if trees:
-        return pack_trees([_group_tree(group, positions) for group in groups], dtype)
+        return pack_trees([group_tree(group, marks) for group in groups], dtype)
     prompts = [prompt for group in groups for prompt in group.prompts]
-    chosen = [own for group in groups for own in group_positions(group, positions)]
-    return pad_prompts(prompts, chosen=chosen)
+    return pad_prompts(prompts, marks and [own for group in groups for own in marks(group)])
 
 
-def _group_tree(group: PromptGroup, positions: str) -> TokenTree:
-    return build_tree(group.prompts, group_positions(group, positions))
-
-
-def longest_tree(groups: Sequence[PromptGroup], positions: str = "all") -> int:
-    """Return the tokens of the longest of the trees that `group_batch` makes of groups."""
-    return max(len(_group_tree(group, positions).ids) for group in groups)
+def group_tree(group: PromptGroup, marks: GroupMarks | None = None) -> TokenTree:
+    """Return the token tree of a group; see `group_batch`."""
+    return build_tree(group.prompts, marks and marks(group))
 
 
 def work_units(
-    groups: Sequence[PromptGroup], trees: bool, budget: int, positions: str = "all"
+    groups: Sequence[PromptGroup], trees: bool, budget: int, marks: GroupMarks | None = None
 ) -> list[list[PromptGroup]]:
     """Divide groups into units of similar lengths that run together, the longest first.
 
     A unit has as many groups as a budget in tokens and `MOST_PADDING` allow.
     """
     sizes = [
-        (1, len(_group_tree(group, positions).ids))
+        (1, len(group_tree(group, marks).ids))
         if trees
         else (len(group.prompts), max(map(len, group.prompts)))
         for group in groups

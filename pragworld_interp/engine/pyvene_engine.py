@@ -7,20 +7,21 @@ pyvene has no table for work too.
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Ablation, PatchedLogits, ablated_module
-from pragworld_interp.engine.packing import pad_prompts
+from pragworld_interp.engine.interventions import Logits, ModuleChange, Places, columns_of
+from pragworld_interp.engine.modules import Side
 from pragworld_interp.engine.rope import rope_of_each_row
-from pragworld_interp.prompts.alignment import PatchingPair, Tokens
-from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_interp.prompts.alignment import Tokens
+from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target
 
@@ -42,97 +43,91 @@ class PyveneEngine:
         """How prompts go through the model."""
         return "alone"
 
-    def units(self, groups: Sequence[PromptGroup], budget: int) -> list[list[PromptGroup]]:
+    def units(
+        self, groups: Sequence[PromptGroup], change: ModuleChange, budget: int
+    ) -> list[list[PromptGroup]]:
         """Return each group alone."""
         return [[group] for group in groups]
 
     @torch.inference_mode()
-    def ablated_logits(
-        self, groups: Sequence[PromptGroup], ablation: Ablation, budget: int
-    ) -> Tensor:
-        """Return [1 + targets, prompts, labels] logits. Each prompt runs 1 + targets times."""
+    def logits(self, groups: Sequence[PromptGroup], change: ModuleChange, budget: int) -> Logits:
+        """Return the logits. Each prompt runs alone, once for each target and plain."""
         decoder = self.decoder
-        runs = [_ablating(decoder, ablation, target) for target in ablation.targets]
-        prompts = [
-            (prompt, chosen)
-            for group in groups
-            for prompt, chosen in zip(
-                group.prompts, group_positions(group, ablation.positions), strict=True
-            )
-        ]
-        logits = torch.empty(1 + len(runs), len(prompts), len(decoder.labels))
-        with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
-            for column, (prompt, chosen) in enumerate(prompts):
-                inputs = _inputs(decoder, prompt)
-                logits[0, column] = _label_logits(decoder, decoder.model(**inputs))
-                row = pad_prompts([prompt], chosen=[chosen])
-                where = {"history": row.history, "chosen": row.chosen}
-                for number, run in enumerate(runs, start=1):
-                    _, output = run(inputs, intervention_additional_kwargs=where)
-                    logits[number, column] = _label_logits(decoder, output)
-        return logits
-
-    @torch.inference_mode()
-    def patched_logits(
-        self,
-        groups: Sequence[PromptGroup],
-        pairs: Sequence[Sequence[PatchingPair]],
-        budget: int,
-    ) -> list[PatchedLogits]:
-        """Return the logits of each group and its pairs. Each prompt runs alone."""
-        decoder = self.decoder
-        with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
-            return [
-                _patched_logits(decoder, group.prompts, own)
-                for group, own in zip(groups, pairs, strict=True)
-            ]
-
-
-def _ablating(decoder: Decoder, ablation: Ablation, target: Target) -> "_Intervenable":
-    """Return the model with a target ablated."""
-    side: Literal["input", "output"] = "output" if target.head is None else "input"
-    interventions = []
-    for layer in target.layers:
-        block = decoder.blocks[layer]
-        module = ablated_module(block, ablation.module)
-        columns = slice(None)
-        if target.head is not None and block.heads is not None:
-            columns = block.heads.columns(target.head)
-        component = _component(decoder, module, side)
-        intervention = _Replacement(ablation, layer, columns)
-        interventions.append({"component": component, "intervention": intervention})
-    return _Intervenable(interventions, decoder.model)
-
-
-def _patched_logits(
-    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
-) -> PatchedLogits:
-    inputs = [_component(decoder, block.module, "input") for block in decoder.blocks]
-    collecting = [{"component": at, "intervention": pyvene.CollectIntervention()} for at in inputs]
-    collect = _Intervenable(collecting, decoder.model)
-    patching = ({"component": at, "intervention": pyvene.VanillaIntervention()} for at in inputs)
-    interchanges = [_Intervenable([each], decoder.model) for each in patching]
-    plain = torch.stack(
-        [_label_logits(decoder, decoder.model(**_inputs(decoder, prompt))) for prompt in prompts]
-    )
-    # An alignment without pairs of positions leaves the original as it is.
-    patched = plain[[pair.original for pair in pairs]].repeat(len(inputs), 1, 1)
-    for column, pair in enumerate(pairs):
-        if not pair.alignment:
-            continue
-        targets, sources = (list(positions) for positions in zip(*pair.alignment, strict=True))
-        (_, collected), _ = collect(
-            _inputs(decoder, prompts[pair.altered]),
-            unit_locations={"base": [[sources]] * len(inputs)},
+        layers = sorted({layer for target in change.targets for layer in target.layers})
+        observed = _Intervenable(
+            [_at_place(decoder, change, layer) for layer in layers], decoder.model
         )
-        for layer, (interchange, residuals) in enumerate(zip(interchanges, collected, strict=True)):
-            _, output = interchange(
-                _inputs(decoder, prompts[pair.original]),
-                unit_locations={"base": [[targets]]},
-                source_representations=residuals,
+        changed = [
+            _Intervenable(
+                [_at_place(decoder, change, layer, target) for layer in target.layers],
+                decoder.model,
             )
-            patched[layer, column] = _label_logits(decoder, output)
-    return PatchedLogits(plain, patched)
+            for target in change.targets
+        ]
+        plain, by_target = [], []
+        with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
+            for group in groups:
+                kept: list[dict[int, Tensor]] = []  # by prompt, the tensor of each layer
+                for prompt in group.prompts:
+                    kept.append({})
+                    keep = partial(_kept, kept[-1])
+                    plain.append(_label_logits(decoder, observed, prompt, keep))
+                for target, source, places in _changed_runs(group, change):
+                    tensors = kept[source] if change.pairs is not None else {}
+                    edit = partial(_edited, change, places, tensors)
+                    prompt = group.prompts[target]
+                    runs = [_label_logits(decoder, model, prompt, edit) for model in changed]
+                    by_target.append(torch.stack(runs))
+        shape = (len(changed), 0, len(decoder.labels))
+        every = torch.stack(by_target, 1) if by_target else torch.empty(shape)
+        return Logits(torch.stack(plain), every)
+
+
+def _changed_runs(group: PromptGroup, change: ModuleChange) -> Iterator[tuple[int, int, Places]]:
+    """Yield each changed prompt of a group, the prompt that it is patched from, and the places."""
+
+    def places(prompt: int, other: int, runs: Sequence[tuple[int, ...]]) -> Places:
+        indices = torch.tensor(runs, dtype=torch.long).view(-1, 4 if change.pairs else 3).T
+        shapes = [(1, len(group.prompts[number])) for number in (prompt, other)]
+        return Places(tuple(indices), *shapes)
+
+    if change.pairs is not None:
+        for pair in change.pairs[group.number]:
+            own = [(0, target, 0, source) for target, source in pair.alignment]
+            yield pair.target, pair.source, places(pair.target, pair.source, own)
+        return
+    for number, marks in enumerate(change.marks(group)):
+        chosen = [(0, position, mark) for position, mark in enumerate(marks) if mark >= 0]
+        yield number, number, places(number, number, chosen)
+
+
+def _kept(tensors: dict[int, Tensor], layer: int, own: Tensor, columns: slice) -> Tensor:
+    """Keep a tensor of the plain run."""
+    tensors[layer] = own.clone()
+    return own
+
+
+def _edited(
+    change: ModuleChange,
+    places: Places,
+    plain: Mapping[int, Tensor],
+    layer: int,
+    own: Tensor,
+    columns: slice,
+) -> Tensor:
+    """Return what a tensor becomes."""
+    return change.replaced(layer, own, places, columns, plain.get(layer))
+
+
+def _at_place(
+    decoder: Decoder, change: ModuleChange, layer: int, target: Target | None = None
+) -> dict[str, Any]:
+    """Return what pyvene needs for an intervention where a layer is changed."""
+    block = decoder.blocks[layer]
+    module, side = change.place(block)
+    columns = columns_of(block, target) if target else slice(None)
+    component = _component(decoder, module, side)
+    return {"component": component, "intervention": _Intervention(layer, columns)}
 
 
 def _inputs(decoder: Decoder, prompt: Tokens) -> dict[str, Any]:
@@ -160,30 +155,38 @@ def _logits_in_float32(model: Any) -> Iterator[None]:
         handle.remove()
 
 
-def _label_logits(decoder: Decoder, output: Any) -> Tensor:
-    """Return the [labels] logits after the last token of a single prompt."""
+def _label_logits(
+    decoder: Decoder, model: "_Intervenable", prompt: Tokens, edit: Callable[..., Tensor]
+) -> Tensor:
+    """Return the [labels] logits after the last token of a prompt; see `_Intervention`."""
+    _, output = model(_inputs(decoder, prompt), intervention_additional_kwargs={"edit": edit})
     logits: Tensor = output.logits[0, -1, list(decoder.labels)].float().cpu()
     return logits
 
 
-def _component(decoder: Decoder, module: nn.Module, side: Literal["input", "output"]) -> str:
+def _component(decoder: Decoder, module: nn.Module, side: Side) -> str:
     """Return pyvene's name for the input or output of a module: its path, numbers in brackets."""
     path = next(name for name, part in decoder.model.named_modules() if part is module)
     return re.sub(r"\.(\d+)", r"[\1]", path) + f".{side}"
 
 
-class _Replacement(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentationIntervention):
-    """An intervention that replaces the output of a layer's module, or some columns of it."""
+class _Intervention(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentationIntervention):
+    """An intervention that keeps or changes a tensor of a layer, or some columns of it."""
 
-    def __init__(self, ablation: Ablation, layer: int, columns: slice) -> None:
+    def __init__(self, layer: int, columns: slice) -> None:
         super().__init__()
-        self._ablation, self._layer, self._columns = ablation, layer, columns
+        self._layer, self._columns = layer, columns
 
     def forward(
-        self, base: Tensor, source: None = None, subspaces: None = None, **where: Tensor
+        self,
+        base: Tensor,
+        source: None = None,
+        subspaces: None = None,
+        *,
+        edit: Callable[[int, Tensor, slice], Tensor],
     ) -> Tensor:
-        """Return what a tensor becomes, given `history` and `chosen` as `Ablation.replaced`."""
-        return self._ablation.replaced(self._layer, base, columns=self._columns, **where)
+        """Return what a tensor becomes, by a function of the layer, the tensor and the columns."""
+        return edit(self._layer, base, self._columns)
 
 
 class _Intervenable(pyvene.IntervenableModel):

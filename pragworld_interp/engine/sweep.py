@@ -15,7 +15,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -41,7 +41,6 @@ class Suffix:
     row: int  # of the batch
     prefix: list[int]  # the columns before, whose keys and values are the plain run's
     columns: list[int]
-    end: int  # the place among the columns where the prompt ends
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class Suffixes:
     prefixes: Tensor  # [n, p]
     columns: Tensor  # [n, length]
     are_keys: Tensor  # [n, p + length] false for padding
-    ends: Tensor  # [n]
 
     def to(self, device: torch.device) -> "Suffixes":
         """Return the suffixes on a device."""
@@ -69,7 +67,6 @@ def pad_suffixes(suffixes: Sequence[Suffix], device: torch.device) -> Suffixes:
         index(prefixes),
         index(columns),
         torch.cat([index(prefix_keys), index(keys)], 1),
-        index([suffix.end for suffix in suffixes]),
     )
 
 
@@ -85,6 +82,10 @@ def _pad(columns: Sequence[list[int]]) -> tuple[list[list[int]], list[list[bool]
     )
 
 
+# What branches run on: suffixes, rows of the batch, or all of them.
+Runs: TypeAlias = Suffixes | Tensor | None
+
+
 @dataclass(frozen=True)
 class LiveBlock:
     """A block in the middle of a sweep, which can run on any rows, any number of times."""
@@ -98,57 +99,16 @@ class LiveBlock:
     _chunk: int
     _kept: "_Kept"
 
-    def run(self, hidden: Tensor, rows: Tensor | None = None) -> None:
+    def run(self, hidden: Tensor, runs: Runs) -> None:
         """Run branches through the block, in place.
 
         Args:
             hidden: [a multiple of n, length, width] residuals before the block, which become those
                 after it.
-            rows: [n] rows of the batch, whose masks and positions the branches take in turn; None
-                for all rows in order.
+            runs: The n rows or suffixes whose masks and positions the branches take in turn; None
+                for all rows in order. For suffixes, the sweep has to `keep_keys`.
         """
-        if rows is not None:
-            rows = rows.to(hidden.device)
-        owner = self._batch.ids if rows is None else rows
-        select = partial(self._of_rows, rows=rows)
-        self._run(hidden, len(owner), partial(self._taker, owner=owner, select=select))
-
-    def run_suffixes(self, hidden: Tensor, suffixes: Suffixes) -> None:
-        """Run branches of suffixes through the block, in place. The sweep has to `keep_keys`.
-
-        Args:
-            hidden: [a multiple of n, length, width] residuals before the block, which become those
-                after it. The n suffixes take turns.
-            suffixes: The place of each suffix in the batch.
-        """
-        suffixes = suffixes.to(hidden.device)
-        select = partial(self._of_suffixes, suffixes=suffixes)
-
-        def taker(value: Any, times: int) -> Callable[[slice], Any]:
-            if isinstance(value, Cache):
-                return _PrefixKeys(value.layers[self.number], suffixes, times).of_turns
-            return self._taker(value, times, owner=suffixes.rows, select=select)
-
-        self._run(hidden, len(suffixes.ends), taker)
-
-    def rerun(self, hidden: Tensor) -> Tensor:
-        """Return the residuals after the block for all rows of the batch, [rows, length, width].
-
-        All positions run in one call, so that a caller can record or replace outputs on the way.
-        """
-        return self._call(hidden, self._args, self._kwargs)
-
-    def _run(
-        self, hidden: Tensor, turns: int, taker: Callable[[Any, int], Callable[[slice], Any]]
-    ) -> None:
-        """Run branches that take turns through the block, in place.
-
-        Args:
-            hidden: [a multiple of n, length, width] residuals.
-            turns: How many take turns, n.
-            taker: Returns, for an argument of the block and how many times all take their turn in a
-                call, a function from some of these turns to what they get.
-        """
+        turns, taker = self._turns(runs, hidden.device)
         most = max(1, self._chunk // hidden.shape[1])
         times = min(max(1, most // turns), len(hidden) // turns)
         parts = math.ceil(turns / most)  # of the turns, where a call cannot take all
@@ -160,6 +120,42 @@ class LiveBlock:
                 now = slice(start, min(start + size, len(branches)))
                 args, kwargs = _map(takers, partial(_taken, turns=now))
                 branches[now] = self._call(branches[now], args, kwargs)
+
+    def run_once(self, hidden: Tensor, runs: Runs = None) -> Tensor:
+        """Return the residuals after the block, for [n, length, width] before it.
+
+        All of them run in one call, so that a caller can record or replace outputs on the way.
+        """
+        if runs is None:
+            return self._call(hidden, self._args, self._kwargs)
+        turns, taker = self._turns(runs, hidden.device)
+        args, kwargs = _map(
+            (self._args, self._kwargs), lambda value: taker(value, 1)(slice(0, turns))
+        )
+        return self._call(hidden, args, kwargs)
+
+    def _turns(
+        self, runs: Runs, device: torch.device
+    ) -> tuple[int, Callable[[Any, int], Callable[[slice], Any]]]:
+        """Return how many take turns, and what takes an argument of the block for them.
+
+        It returns, for an argument and how many times all take their turn in a call, a function
+        from some of these turns to what they get.
+        """
+        if isinstance(runs, Suffixes):
+            suffixes = runs.to(device)
+            select = partial(self._of_suffixes, suffixes=suffixes)
+
+            def taker(value: Any, times: int) -> Callable[[slice], Any]:
+                if isinstance(value, Cache):
+                    return _PrefixKeys(value.layers[self.number], suffixes, times).of_turns
+                return self._taker(value, times, owner=suffixes.rows, select=select)
+
+            return len(suffixes.rows), taker
+        rows = None if runs is None else runs.to(device)
+        owner = self._batch.ids if rows is None else rows
+        of_rows = partial(self._of_rows, rows=rows)
+        return len(owner), partial(self._taker, owner=owner, select=of_rows)
 
     def _call(self, hidden: Tensor, args: Any, kwargs: Any) -> Tensor:
         return first_tensor(self._forward(hidden, *args, **kwargs))
@@ -318,7 +314,7 @@ def sweep_layers(
         at_layer: Called with the block and the plain run's residuals before it, [rows, length,
             width], on the block's device; returns the residuals after it.
         chunk: Roughly how many tokens go through a block at a time.
-        keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffixes`.
+        keep_keys: Whether to keep the keys and values of the plain run, which suffixes need.
     """
     device = decoder.device
     kept = _Kept()

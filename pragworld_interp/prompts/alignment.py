@@ -1,4 +1,4 @@
-"""Pairs of prompts: which positions of an original are patched from which of its variant."""
+"""Pairs of prompts: which positions of one are patched from which of the other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,57 +6,126 @@ from difflib import SequenceMatcher
 
 from pragworld_interp.prompts.parts import PromptParts
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_tasks.errors import InputError
 
 Tokens = Sequence[int]
 
-# Positions of the original prompt, each with the position of the altered prompt to patch from.
+# Positions of the prompt that is patched, each with the position of the other to patch from.
 Alignment = list[tuple[int, int]]
+
+# The kinds of positions that have a mean output of their own.
+KINDS = ("rest", "dialogue", "question", "altered", "last")
 
 
 @dataclass(frozen=True)
 class PatchingPair:
-    """An original and an altered variant among the prompts of a group, and what is patched."""
+    """Two prompts of a group: the one that is patched, the one it is patched from, and where."""
 
-    original: int
-    altered: int
+    target: int
+    source: int
     alignment: Alignment
 
 
-def patching_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
+def patching_pairs(
+    group: PromptGroup, positions: str, into: str = "original"
+) -> list[PatchingPair]:
     """Return each altered variant of a group with its original; empty without an original.
 
     Args:
         group: The group.
         positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
-
-    Raises:
-        InputError: A prompt has no such positions, or its tokenizer does not tell them.
+        into: Which of the two is patched, the "original" or the "altered" one.
     """
-    originals = [n for n, example in enumerate(group.examples) if example.is_original]
-    if not originals:
+    original, variants = _original_and_variants(group)
+    if original is None:
         return []
-    original = originals[0]
+    selected = _selected(group, positions)
+    if into == "original":
+        return [_pair(group, positions, selected, original, variant) for variant in variants]
+    return [_pair(group, positions, selected, variant, original) for variant in variants]
+
+
+def counterpart_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
+    """Return each prompt of a group, to be patched from its counterpart."""
+    selected = _selected(group, positions)
+    pairs = []
+    for target, (example, source) in enumerate(
+        zip(group.examples, counterparts(group), strict=True)
+    ):
+        if source is None:
+            raise InputError(
+                f"{example.place}: there is no original or altered variant of it, from which "
+                "outputs could be taken; add it, or choose another replacement"
+            )
+        pairs.append(_pair(group, positions, selected, target, source))
+    return pairs
+
+
+def counterparts(group: PromptGroup) -> list[int | None]:
+    """Return which prompt of a group is the counterpart of each; None for one without.
+
+    That of a variant is its original. That of an original is the first variant with another answer,
+    or the first one if all have its answer.
+    """
+    original, variants = _original_and_variants(group)
+    if original is None:
+        return [None] * len(group.prompts)
+    answer = group.examples[original].answer
+    others = [number for number in variants if group.examples[number].answer != answer]
+    first = next(iter([*others, *variants]), None)
+    return [first if example.is_original else original for example in group.examples]
+
+
+def position_kinds(group: PromptGroup) -> list[list[int]]:
+    """Return the kind of each position of each prompt of a group, as its place in `KINDS`.
+
+    Altered are the tokens that are not aligned with the counterpart's.
+    """
+    by_prompt = []
+    for prompt, parts, other in zip(group.prompts, group.parts, counterparts(group), strict=True):
+        altered = {*range(len(prompt))} if other is not None else set()
+        if other is not None:
+            altered -= {target for target, _ in align_tokens(prompt, group.prompts[other])}
+        kinds = [0] * len(prompt)
+        own = (parts.dialogue, parts.question, altered, {len(prompt) - 1})
+        for kind, positions in enumerate(own, start=1):
+            for position in positions:
+                kinds[position] = kind
+        by_prompt.append(kinds)
+    return by_prompt
+
+
+def _original_and_variants(group: PromptGroup) -> tuple[int | None, list[int]]:
+    are_original = [example.is_original for example in group.examples]
+    variants = [number for number, is_original in enumerate(are_original) if not is_original]
+    return are_original.index(True) if True in are_original else None, variants
+
+
+def _selected(group: PromptGroup, positions: str) -> list[frozenset[int]]:
     needed = {"altered": "all", "utterance": "dialogue"}.get(positions, positions)
-    selected = group_positions(group, needed)
+    return group_positions(group, needed)
 
-    def align(altered: int) -> Alignment:
-        prompts = group.prompts[original], group.prompts[altered]
-        match positions:
-            case "altered":
-                return align_altered(*prompts)
-            case "utterance":
-                return align_utterances(*prompts, group.parts[original], group.parts[altered])
-            case "last":
-                return [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
-        targets, sources = selected[original], selected[altered]
-        aligned = align_tokens(*prompts)
-        return [pair for pair in aligned if pair[0] in targets and pair[1] in sources]
 
-    return [
-        PatchingPair(original, altered, align(altered))
-        for altered, example in enumerate(group.examples)
-        if not example.is_original
-    ]
+def _pair(
+    group: PromptGroup,
+    positions: str,
+    selected: Sequence[frozenset[int]],
+    target: int,
+    source: int,
+) -> PatchingPair:
+    prompts = group.prompts[target], group.prompts[source]
+    match positions:
+        case "altered":
+            alignment = align_altered(*prompts)
+        case "utterance":
+            alignment = align_utterances(*prompts, group.parts[target], group.parts[source])
+        case "last":
+            alignment = [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
+        case _:
+            aligned = align_tokens(*prompts)
+            own, others = selected[target], selected[source]
+            alignment = [pair for pair in aligned if pair[0] in own and pair[1] in others]
+    return PatchingPair(target, source, alignment)
 
 
 def align_tokens(original: Tokens, altered: Tokens) -> Alignment:

@@ -56,10 +56,6 @@ def document_examples(documents: Sequence[Document]) -> list[Example]:
 
     Args:
         documents: Some or all documents of one split. Variants may be without their original.
-
-    Raises:
-        InputError: They are not of one split, one occurs twice, or a group has several originals.
-        KeyError: An answer is neither yes nor no.
     """
     check_documents(documents)
     return [
@@ -107,12 +103,7 @@ class OwnPrompts:
     def examples(
         self, tokenizer: Any, chat_template: bool
     ) -> tuple[list[Example], tuple[int, ...]]:
-        """Return the examples, and the tokens of all labels; none without prompts.
-
-        Raises:
-            InputError: There are not as many labels, answers or groups as prompts, or the labels of
-                a prompt are not different tokens, or lack its answer.
-        """
+        """Return the examples, and the tokens of all labels; none without prompts."""
         prompts, answers = list(self.prompts or ()), list(self.answers)
         groups = list(range(len(prompts)) if self.groups is None else self.groups)
         labels: list[Any] = list(self.labels)

@@ -36,9 +36,6 @@ def label_tokens(tokenizer: Any, chat_template: bool = False) -> tuple[int, int]
     Args:
         tokenizer: The model's tokenizer.
         chat_template: Whether prompts go through its chat template.
-
-    Raises:
-        InputError: One of them is not a token of its own; the message names the tokenizer.
     """
     (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
     completions = [label_completion(answer, chat_template) for answer in ("yes", "no")]
@@ -55,9 +52,6 @@ def single_tokens(tokenizer: Any, text: str, completions: Sequence[str], subject
         text: The text.
         completions: What may follow it, with the space that stands before it if there is one.
         subject: What an error begins with.
-
-    Raises:
-        InputError: They are not different tokens.
     """
     before, *behind = (
         tokenizer(text + completion, add_special_tokens=False)["input_ids"]

@@ -49,9 +49,6 @@ def tokenize_prompts(
         examples: The examples.
         chat_template: Whether each prompt becomes the turn of a user, with the assistant's begun.
         most: The most tokens that the model supports; None for any number.
-
-    Raises:
-        InputError: A prompt is empty, or longer than the model supports.
     """
     texts = prompt_texts(tokenizer, [example.text for example in examples], chat_template)
     # A chat template writes BOS itself if it wants one.
@@ -122,9 +119,6 @@ def group_positions(group: PromptGroup, positions: str) -> list[frozenset[int]]:
     Args:
         group: The group.
         positions: A name in `settings.PARTS`, or a span.
-
-    Raises:
-        InputError: A prompt has no such positions, or its tokenizer does not tell them.
     """
     selected = [
         select_positions(positions, len(prompt), parts)

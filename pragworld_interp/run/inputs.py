@@ -41,9 +41,6 @@ def select_pair(documents: Sequence[Document], row: int | None) -> list[Document
     Args:
         documents: Documents of one split.
         row: The row of the variant.
-
-    Raises:
-        InputError: The row is not a variant, or its original is missing.
     """
     place = f"split {documents[0].split}, row {row}"
     variants = {document.row: document for document in documents if not document.is_original}
@@ -66,10 +63,6 @@ def choose_targets(
         layers: Layers, each alone, or a sequence of those to ablate together; None for every layer.
         count: The layers of the model.
         heads: The number of heads of each layer, each of which is a target; None for whole modules.
-
-    Raises:
-        InputError: A layer is not a number, does not exist or occurs twice, or heads are of several
-            layers together.
 
     Examples:
         >>> [target.name for target in choose_targets([0, (1, 2)], 3)]
@@ -106,9 +99,6 @@ def choose_targets(
 def parse_layers(text: str) -> list[int | tuple[int, ...]]:
     """Return the layers that a text names: with commas each alone, with + together.
 
-    Raises:
-        InputError: The text has another form.
-
     Examples:
         >>> parse_layers("0-2,7,3+5")
         [0, 1, 2, 7, (3, 5)]
@@ -137,9 +127,6 @@ def document_results(examples: Sequence[Example], gold: ArrayLike) -> tuple[Docu
         gold: [examples, 1 + targets] the probability of the gold answer against the likeliest
             other label, in the plain run, then with each target ablated. Above one half the answer
             is right.
-
-    Raises:
-        ValueError: `gold` holds other numbers than probabilities.
     """
     gold = np.asarray(gold, dtype=np.float64)
     if not ((gold >= 0) & (gold <= 1)).all():

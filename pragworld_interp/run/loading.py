@@ -65,9 +65,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
 
     Returns:
         The decoder, and the identity of the model for reports.
-
-    Raises:
-        InputError: The model or its adapter is missing, incomplete, or cannot be swept.
     """
     check_source(model.name, model.revision)
     shared: dict[str, Any] = {
@@ -124,9 +121,6 @@ def check_complete(name: str, network: Any, info: Mapping[str, Any]) -> None:
         name: The model, for messages.
         network: The model as it was loaded.
         info: What transformers says of loading it.
-
-    Raises:
-        InputError: Some are missing, or of another shape.
     """
     wrong = {weight for weight, *_ in info["mismatched_keys"]} | {*info["missing_keys"]}
     if missing := {weight for weight, _ in network.named_parameters()} & wrong:
@@ -235,12 +229,7 @@ def _with_adapter(network: Any, adapter: str) -> Any:
 
 
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """Return the configuration of a model on the Hugging Face hub or in a folder.
-
-    Raises:
-        InputError: The model does not exist, its configuration cannot be read, or a revision of a
-            folder is named.
-    """
+    """Return the configuration of a model on the Hugging Face hub or in a folder."""
     check_source(name, revision)
     try:
         return AutoConfig.from_pretrained(
@@ -255,9 +244,6 @@ def check_source(name: str, revision: str | None) -> None:
 
     transformers would look for the folder on the hub, and ignore the revision; "main" is a name for
     what is there.
-
-    Raises:
-        InputError: It is.
     """
     is_folder = Path(name).is_dir()
     if name.startswith((".", "/")) and not is_folder:

@@ -59,11 +59,7 @@ class SweepPlan(Generic[Element]):
 def observe(
     plan: SweepPlan[Element], done: Collection[int] = ()
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number of each unit of this process that is not done, and what it observes.
-
-    Raises:
-        InputError: A single item does not fit into memory.
-    """
+    """Yield the number of each unit of this process that is not done, and what it observes."""
     mine = own_share(len(plan.units))
     left = [number for number in mine if number not in done]
     with tqdm(
@@ -121,9 +117,6 @@ def recorded(
 
     Returns:
         The observations of all items, in order; None in all processes but the first.
-
-    Raises:
-        InputError: The journal has another identity, or a single item does not fit into memory.
     """
     state = process_state()
     path = target.with_name(f".{target.name}.journal-{state.process_index}")

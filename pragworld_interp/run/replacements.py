@@ -1,8 +1,9 @@
-"""What the output of an ablated module is replaced by: zeros, its mean, or samples of it."""
+"""The outputs that replace those of an ablated module: zeros, means, samples, or counterparts."""
 
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,61 +12,62 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Ablation, ablated_module
+from pragworld_interp.engine.interventions import SAMPLES, ModuleChange
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.rope import rope_of_each_row
+from pragworld_interp.prompts.alignment import KINDS, Tokens, counterpart_pairs, position_kinds
 from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_interp.run.processes import hides_progress, own_share
 from pragworld_tasks.layers.settings import Intervention, Target
 
-SAMPLES = 256  # the outputs of each layer that "resample" draws from
-
 
 @torch.inference_mode()
-def build_ablation(
+def build_change(
     decoder: Decoder,
     groups: Sequence[PromptGroup],
     intervention: Intervention,
     targets: tuple[Target, ...],
-) -> Ablation:
-    """Return an ablation, with the outputs that it needs from the data.
+) -> ModuleChange:
+    """Return what an ablation does, with the outputs that it needs from the data.
 
     Several processes divide the prompts among them, and all return the same.
 
     Args:
         decoder: The model.
         groups: The data.
-        intervention: What to do to each target. "mean" averages over all tokens of all prompts;
-            "resample" draws from `SAMPLES` outputs at random positions of random prompts.
+        intervention: What to do to each target. "mean" averages over the tokens of all prompts that
+            are of one of the `KINDS`; "resample" draws from `SAMPLES` outputs at random positions
+            of random prompts; "counterfactual" takes what the counterpart of a prompt has.
         targets: What is ablated in turn.
-
-    Raises:
-        InputError: A target is a head of a layer without heads.
     """
     module, replacement = intervention.module, intervention.replacement
-    ablated = sorted({layer for target in targets for layer in target.layers})
-    modules = {layer: ablated_module(decoder.blocks[layer], module) for layer in ablated}
+    change = ModuleChange(module, targets, replacement, intervention.positions)
+    layers = sorted({layer for target in targets for layer in target.layers})
+    modules = {layer: change.place(decoder.blocks[layer])[0] for layer in layers}
+    if replacement == "counterfactual":
+        own = {group.number: counterpart_pairs(group, change.positions) for group in groups}
+        return replace(change, pairs=own)
     if replacement == "zero":
-        return Ablation(module, targets, None, intervention.positions)
+        return change
     prompts = [prompt for group in groups for prompt in group.prompts]
-    generator = random.Random(f"resample {intervention.seed}")
-    positions: dict[int, list[int]] = {}  # by prompt
+    kinds = [own for group in groups for own in position_kinds(group)]
+    positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
     if replacement == "resample":
-        for _ in range(SAMPLES):
-            number = generator.randrange(len(prompts))
-            positions.setdefault(number, []).append(generator.randrange(len(prompts[number])))
-    else:
-        positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
+        positions = _random_positions(prompts, f"resample {intervention.seed}")
 
     def measure(number: int) -> Tensor:
-        """Return the [modules, n, width] outputs at the positions of a prompt, or their sum."""
+        """Return the outputs at the positions of a prompt, or their sums by kind, in modules."""
         at = torch.tensor(positions[number], device=decoder.device)
+        kind = torch.tensor(kinds[number], device=decoder.device)
         outputs: list[Tensor] = []
 
         def collect(_: torch.nn.Module, inputs: Any, output: Any) -> None:
             rows = first_tensor(inputs if module == "heads" else output).flatten(0, -2)
             rows = rows.index_select(0, at.to(rows.device)).float()
-            outputs.append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
+            if replacement == "mean":
+                sums = rows.new_zeros(len(KINDS), rows.shape[1])
+                rows = sums.index_add_(0, kind.to(rows.device), rows)
+            outputs.append(rows)
 
         with ExitStack() as stack:
             for part in modules.values():
@@ -79,9 +81,22 @@ def build_ablation(
         mine = [numbers[place] for place in own_share(len(numbers))]
         progress = tqdm(mine, desc=replacement, unit="prompt", disable=hides_progress())
         by_prompt = dict(gather_object([(number, measure(number)) for number in progress]))
-    outputs = torch.cat([by_prompt[number] for number in numbers], 1)
+    measured = [by_prompt[number] for number in numbers]
     if replacement == "mean":
+        counts = torch.tensor([sum(own.count(kind) for own in kinds) for kind in range(len(KINDS))])
         # Some devices have no float64.
-        outputs = (outputs.double().sum(1, keepdim=True) / sum(map(len, prompts))).float()
+        outputs = (torch.stack(measured).double().sum(0) / counts.clamp(min=1)[:, None]).float()
+    else:
+        outputs = torch.cat(measured, 1)
     by_layer = dict(zip(modules, outputs.to(decoder.device), strict=True))
-    return Ablation(module, targets, by_layer, intervention.positions)
+    return replace(change, outputs=by_layer)
+
+
+def _random_positions(prompts: Sequence[Tokens], seed: str) -> dict[int, list[int]]:
+    """Return random positions of random prompts, by prompt."""
+    generator = random.Random(seed)
+    positions: dict[int, list[int]] = {}
+    for _ in range(SAMPLES):
+        number = generator.randrange(len(prompts))
+        positions.setdefault(number, []).append(generator.randrange(len(prompts[number])))
+    return positions

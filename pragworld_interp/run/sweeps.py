@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from pragworld_interp.engine import agreement, packing
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Ablation, Engine
+from pragworld_interp.engine.interventions import Engine, ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
@@ -23,7 +23,6 @@ from pragworld_interp.prompts.examples import Example
 from pragworld_interp.prompts.tokenization import (
     PromptGroup,
     gold_probabilities,
-    group_positions,
     group_prompts,
     tokenize_prompts,
 )
@@ -38,7 +37,7 @@ from pragworld_interp.run.observations import (
     remove_journals,
 )
 from pragworld_interp.run.processes import process_state
-from pragworld_interp.run.replacements import build_ablation
+from pragworld_interp.run.replacements import build_change
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
@@ -77,23 +76,21 @@ class Sweep:
     engine: EngineName
     budget: int
 
-    def start_engine(self, positions: str = "all") -> Engine:
-        """Return the engine for interventions at some positions.
+    def start_engine(self, change: ModuleChange) -> Engine:
+        """Return the engine for a change.
 
         If the model does not support token trees, a line on stderr says so.
-
-        Raises:
-            InputError: pyvene is not installed, or prompts cannot be padded to one length.
         """
         if self.engine == "pyvene":
             from pragworld_interp.engine.pyvene_engine import PyveneEngine
 
             return PyveneEngine(self.decoder)
-        return OnePassEngine(self.decoder, self._takes_trees(positions), positions)
+        return OnePassEngine(self.decoder, self._takes_trees(change))
 
-    def _takes_trees(self, positions: str) -> bool:
+    def _takes_trees(self, change: ModuleChange) -> bool:
         prompts = [group.prompts for group in self.groups]
-        longest = packing.longest_tree(self.groups, positions)
+        trees = (packing.group_tree(group, change.marks) for group in self.groups)
+        longest = max(len(tree.ids) for tree in trees)
         # Processes that share a run must pack alike, so what one of them finds holds for all.
         obstacles = gather_object([agreement.tree_obstacle(self.decoder, prompts, longest)])
         reason = next((obstacle for obstacle in obstacles if obstacle), None)
@@ -115,6 +112,7 @@ class Sweep:
     def observations(
         self,
         engine: Engine,
+        change: ModuleChange,
         work: Work[PromptGroup],
         description: str,
         settings: dict[str, Any],
@@ -124,6 +122,7 @@ class Sweep:
 
         Args:
             engine: The engine, which says which groups run together.
+            change: What is changed.
             work: A function from some groups and a budget to what it observes of each, as JSON
                 data.
             description: The text beside the progress bar.
@@ -134,7 +133,7 @@ class Sweep:
         Returns:
             None in all processes but the first.
         """
-        units = engine.units(self.groups, self.budget)
+        units = engine.units(self.groups, change, self.budget)
         plan = SweepPlan(
             units, work, self.budget, lambda group: f"group {group.number}", description
         )
@@ -187,9 +186,6 @@ def make_sweep(
         generator: The settings of generated documents.
         engine: The engine to run.
         budget: The tokens that go through a layer at a time; None for the default of the device.
-
-    Raises:
-        InputError: A prompt is empty or too long.
     """
     most = longest_prompt(decoder.model)
     prompts = tokenize_prompts(decoder.tokenizer, examples, model.chat_template, most)
@@ -229,30 +225,25 @@ def ablate_layers(
         layers: The layers to ablate, each alone or some together; None for every layer.
         out: The file of the report, which is written. An interrupted run resumes from the journals
             beside it. None to write nothing.
-
-    Raises:
-        InputError: A layer does not exist, a prompt has no such positions, attention has no heads
-            to ablate, the engine is not installed, the journal is of another run, logits are not
-            finite, or the memory does not suffice.
     """
     blocks = sweep.decoder.blocks
     heads = None
     if intervention.module == "heads":
         heads = [block.heads.count if block.heads else 1 for block in blocks]
     targets = choose_targets(layers, len(blocks), heads)
+    change = build_change(sweep.decoder, sweep.groups, intervention, targets)
     for group in sweep.groups:
-        group_positions(group, intervention.positions)
-    engine = sweep.start_engine(intervention.positions)
-    ablation = build_ablation(sweep.decoder, sweep.groups, intervention, targets)
+        change.marks(group)  # refuses positions that a prompt does not have
+    engine = sweep.start_engine(change)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[float]]]:
-        return gold_by_group(sweep.decoder, engine, groups, ablation, budget)
+        return gold_by_group(sweep.decoder, engine, groups, change, budget)
 
     settings = {
         "intervention": asdict(intervention),
         "targets": [asdict(target) for target in targets],
     }
-    by_group = sweep.observations(engine, work, intervention.name, settings, out)
+    by_group = sweep.observations(engine, change, work, intervention.name, settings, out)
     if by_group is None:
         return None
     examples = [example for group, _ in by_group for example in group.examples]
@@ -266,17 +257,14 @@ def gold_by_group(
     decoder: Decoder,
     engine: Engine,
     groups: Sequence[PromptGroup],
-    ablation: Ablation,
+    change: ModuleChange,
     budget: int,
 ) -> list[list[list[float]]]:
-    """Return, for each example of each group, p(gold) in the plain run and with each target.
-
-    Raises:
-        InputError: Logits are not finite.
-    """
-    logits = engine.ablated_logits(groups, ablation, budget)
+    """Return, for each example of each group, p(gold) in the plain run and with each target."""
+    found = engine.logits(groups, change, budget)
+    logits = torch.cat([found.plain[None], found.changed])
     rows = [row for group in groups for row in group.pairs]
-    done = [f" with layer {target.name} ablated" for target in ablation.targets]
+    done = [f" with layer {target.name} ablated" for target in change.targets]
     _check_finite(decoder, logits, rows, ["", *done])
     gold = iter(gold_probabilities(logits, [example for example, _ in rows]))
     return [[next(gold) for _ in group.examples] for group in groups]
@@ -296,11 +284,6 @@ def patch_layers(
         sweep: The model and the examples.
         positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
         out: As in `ablate_layers`.
-
-    Raises:
-        InputError: There are no altered variants with their originals, a prompt has no such
-            positions, the engine is not installed, the journal is of another run, logits are
-            not finite, or the memory does not suffice.
     """
     check_positions(positions, PARTS_OF_PAIRS)
     pairs = {group.number: patching_pairs(group, positions) for group in sweep.groups}
@@ -309,14 +292,14 @@ def patch_layers(
             f"split {sweep.data.split}: there are no altered variants with their originals, into "
             "which they are patched; add them, or choose another split"
         )
-    engine = sweep.start_engine()
+    change = ModuleChange("residual", every_layer(len(sweep.decoder.blocks)), pairs=pairs)
+    engine = sweep.start_engine(change)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[dict[str, Any]]]:
-        own = [pairs[group.number] for group in groups]
-        found = pair_effects(sweep.decoder, engine, groups, own, budget)
+        found = pair_effects(sweep.decoder, engine, groups, change, budget)
         return [[asdict(effect) for effect in effects] for effects in found]
 
-    by_group = sweep.observations(engine, work, "patching", {"positions": positions}, out)
+    by_group = sweep.observations(engine, change, work, "patching", {"positions": positions}, out)
     if by_group is None:
         return None
     effects = _PAIRS.validate_python([effect for _, own in by_group for effect in own])
@@ -329,34 +312,31 @@ def pair_effects(
     decoder: Decoder,
     engine: Engine,
     groups: Sequence[PromptGroup],
-    pairs: Sequence[Sequence[PatchingPair]],
+    change: ModuleChange,
     budget: int,
 ) -> list[list[PairEffect]]:
-    """Return the effects of the pairs of each group.
-
-    Raises:
-        InputError: Logits are not finite.
-    """
-    done = [f" with layer {target.name} patched" for target in every_layer(len(decoder.blocks))]
-    found = engine.patched_logits(groups, pairs, budget)
+    """Return the effects of the pairs of each group."""
+    assert change.pairs is not None
+    found = engine.logits(groups, change, budget)
+    prompts = [row for group in groups for row in group.pairs]
+    targets = [group.pairs[pair.target] for group in groups for pair in change.pairs[group.number]]
+    done = [f" with layer {target.name} patched" for target in change.targets]
+    _check_finite(decoder, found.plain[None], prompts, [""])
+    _check_finite(decoder, found.changed, targets, done)
+    plain, changed = iter(found.plain), iter(found.changed.unbind(1))
     effects = []
-    for group, own, logits in zip(groups, pairs, found, strict=True):
-        _check_finite(decoder, logits.plain[None], group.pairs, [""])
-        _check_finite(decoder, logits.patched, [group.pairs[pair.original] for pair in own], done)
-        effects.append(
-            [
-                _pair_effect(group, pair, logits.plain, logits.patched[:, number])
-                for number, pair in enumerate(own)
-            ]
-        )
+    for group in groups:
+        own = torch.stack([next(plain) for _ in group.prompts])
+        pairs = change.pairs[group.number]
+        effects.append([_pair_effect(group, pair, own, next(changed)) for pair in pairs])
     return effects
 
 
 def _pair_effect(
     group: PromptGroup, pair: PatchingPair, plain: torch.Tensor, patched: torch.Tensor
 ) -> PairEffect:
-    original, altered = group.examples[pair.original], group.examples[pair.altered]
-    runs = torch.cat([plain[[pair.original, pair.altered]], patched])
+    original, altered = group.examples[pair.target], group.examples[pair.source]
+    runs = torch.cat([plain[[pair.target, pair.source]], patched])
     (probabilities,) = gold_probabilities(runs[:, None], [altered])
     original_run, altered_run, *by_layer = (round(p, DIGITS) for p in probabilities)
     return PairEffect(

@@ -5,8 +5,10 @@ maps for corrupted embeddings. Here the other run is the altered variant's, as i
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from pragworld_interp.engine.interventions import ModuleChange
 from pragworld_interp.prompts.alignment import (
     PatchingPair,
     align_altered,
@@ -18,6 +20,7 @@ from pragworld_interp.run.observations import SweepPlan, observe
 from pragworld_interp.run.processes import process_state
 from pragworld_interp.run.sweeps import Sweep, pair_effects
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.settings import every_layer
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken, TokenReport
 
 
@@ -26,15 +29,12 @@ def trace_layers(sweep: Sweep) -> TokenReport:
 
     Args:
         sweep: The model, and an original with one altered variant.
-
-    Raises:
-        InputError: Several processes run this, the engine is not installed, logits are not finite,
-            or the memory does not suffice.
     """
     if process_state().num_processes > 1:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups
-    engine = sweep.start_engine()
+    change = ModuleChange("residual", every_layer(len(sweep.decoder.blocks)), pairs={})
+    engine = sweep.start_engine(change)
     original = next(n for n, example in enumerate(group.examples) if example.is_original)
     altered = 1 - original
     parts, sources = _parts_and_sources(group, original, altered)
@@ -46,7 +46,8 @@ def trace_layers(sweep: Sweep) -> TokenReport:
     ]
 
     def work(pairs: Sequence[PatchingPair], budget: int) -> list[Any]:
-        (effects,) = pair_effects(sweep.decoder, engine, [group], [pairs], budget)
+        own = replace(change, pairs={group.number: pairs})
+        (effects,) = pair_effects(sweep.decoder, engine, [group], own, budget)
         return effects
 
     size = max(1, sweep.budget // max(map(len, group.prompts)))  # that run together

@@ -41,9 +41,6 @@ def read_sweeps(paths: Sequence[Path]) -> dict[str, Any]:
     """Read files of `pragworld-interp ablate` and `patch`, and return what the template needs.
 
     Reports of the same documents, prompts and intervention or positions are together.
-
-    Raises:
-        InputError: A file cannot be read, or is not of every layer.
     """
     ablations: dict[Any, list[LayerReport]] = defaultdict(list)
     patchings: dict[Any, list[PatchingReport]] = defaultdict(list)

@@ -18,7 +18,8 @@ from pragworld_tasks.data.documents import Split
 from pragworld_tasks.errors import InputError
 
 Module = Literal["mlp", "attention", "heads"]
-Replacement = Literal["zero", "mean", "resample"]
+PatchedModule = Literal["residual", "mlp", "attention", "heads"]
+Replacement = Literal["zero", "mean", "resample", "counterfactual"]
 
 PARTS = ("all", "dialogue", "question", "last")
 PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
@@ -86,7 +87,8 @@ class Intervention:
 
     Attributes:
         module: The part of the block whose output is replaced; "heads" for the parts of attention.
-        replacement: What replaces it: zeros, its mean, or its output at a random position.
+        replacement: What replaces it: zeros, its mean at positions of the same kind, its output at
+            a random position, or that of the counterpart prompt at the aligned position.
         seed: The seed of "resample"; None for other replacements.
     """
 
@@ -98,7 +100,8 @@ class Intervention:
     def __post_init__(self) -> None:
         check_choice("module", self.module, Module)
         check_choice("replacement", self.replacement, Replacement)
-        check_positions(self.positions)
+        is_of_pairs = self.replacement == "counterfactual"
+        check_positions(self.positions, PARTS_OF_PAIRS if is_of_pairs else PARTS)
 
     @property
     def name(self) -> str:

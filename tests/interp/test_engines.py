@@ -14,10 +14,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_hooks import (
-    ablated_by_hooks,
+    by_hooks,
     group_of,
     label_logits,
-    patched_by_hooks,
     recording,
     small_decoder,
 )
@@ -27,22 +26,25 @@ from torch import Tensor, nn
 from pragworld_interp.engine import tree_attention
 from pragworld_interp.engine.agreement import supports_rows, supports_trees
 from pragworld_interp.engine.decoder import Decoder, from_model
-from pragworld_interp.engine.interventions import (
-    Ablation,
-    Engine,
-    PatchedLogits,
-    ablated_module,
-)
+from pragworld_interp.engine.interventions import Engine, Logits, ModuleChange, ablated_module
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.pyvene_engine import PyveneEngine
 from pragworld_interp.engine.rope import longest_prompt, rope_limit
-from pragworld_interp.prompts.alignment import PatchingPair, Tokens, align_tokens
-from pragworld_interp.run.replacements import build_ablation
+from pragworld_interp.prompts.alignment import (
+    KINDS,
+    PatchingPair,
+    Tokens,
+    align_tokens,
+    position_kinds,
+)
+from pragworld_interp.prompts.tokenization import PromptGroup
+from pragworld_interp.run.replacements import build_change
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import (
     Intervention,
     Module,
+    PatchedModule,
     Replacement,
     Target,
     every_layer,
@@ -81,10 +83,12 @@ OTHER_PAIRS = [PatchingPair(1, 0, [(0, 0), (3, 2)])]
 GROUPS = [group_of(PROMPTS), group_of(OTHERS, 1)]
 SAME = PatchingPair(0, 0, align_tokens(ORIGINAL, ORIGINAL))
 
-REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
-OPTIONS: list[tuple[Module, Replacement, str]] = list(
-    product(get_args(Module), REPLACEMENTS, ("all", "last", "2:7"))
-)
+# A module, what replaces it (or pairs of prompts, of which one is patched), and where.
+Option = tuple[Any, Any, str]
+OPTIONS: list[Option] = [
+    *product(get_args(Module), get_args(Replacement), ("all", "last", "2:7")),
+    *product(get_args(PatchedModule), ("pairs",), ("all",)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -110,11 +114,11 @@ def takes_trees(decoder: Decoder) -> bool:
     return supports_trees(decoder, PROMPTS)
 
 
-def engines(decoder: Decoder, positions: str = "all") -> dict[str, Engine]:
+def engines(decoder: Decoder) -> dict[str, Engine]:
     """Return pyvene's engine, and ours with every layout that the model takes."""
-    ours = {"rows": OnePassEngine(decoder, False, positions)}
+    ours = {"rows": OnePassEngine(decoder, False)}
     if takes_trees(decoder):
-        ours["trees"] = OnePassEngine(decoder, True, positions)
+        ours["trees"] = OnePassEngine(decoder, True)
     return {"pyvene": PyveneEngine(decoder), **ours}
 
 
@@ -131,26 +135,33 @@ def assert_close(found: Tensor, expected: Tensor, what: object = "", within: flo
     torch.testing.assert_close(found, expected, rtol=0, atol=within, msg=lambda m: f"{what}: {m}")
 
 
-def assert_ablates(
-    architecture: str,
-    option: tuple[Module, Replacement, str],
-    targets: tuple[Target, ...],
+def assert_agree(
+    decoder: Decoder,
+    groups: Sequence[PromptGroup],
+    change: ModuleChange,
+    within: float,
     budget: int = 40,
-) -> Tensor:
-    """Assert that all engines ablate as hooks do, and return the logits."""
-    module, replacement, positions = option
-    decoder = small_decoder(architecture)
-    intervention = Intervention(module, replacement, 0, positions)
-    ablation = build_ablation(decoder, GROUPS, intervention, targets)
-    expected = ablated_by_hooks(decoder, GROUPS, ablation)
-    for name, engine in engines(decoder, positions).items():
-        found = engine.ablated_logits(GROUPS, ablation, budget)
-        assert found.dtype == torch.float32
-        assert_close(found, expected, (name, option, targets), close_to(architecture))
+) -> Logits:
+    """Assert that all engines change what hooks do, and return the logits."""
+    expected = by_hooks(decoder, groups, change)
+    for name, engine in engines(decoder).items():
+        found = engine.logits(groups, change, budget)
+        for what, logits in found._asdict().items():
+            assert logits.dtype == torch.float32
+            described = name, what, change.module, change.replacement, change.targets
+            assert_close(logits, getattr(expected, what), described, within)
     return expected
 
 
-def own_targets(architecture: str, module: Module) -> tuple[Target, ...]:
+def change_of(decoder: Decoder, option: Option, targets: tuple[Target, ...]) -> ModuleChange:
+    module, replacement, positions = option
+    if replacement == "pairs":
+        return ModuleChange(module, targets, pairs={0: PAIRS, 1: OTHER_PAIRS})
+    intervention = Intervention(module, replacement, 0, positions)
+    return build_change(decoder, GROUPS, intervention, targets)
+
+
+def own_targets(architecture: str, module: PatchedModule) -> tuple[Target, ...]:
     if module != "heads":
         return SETS
     blocks = small_decoder(architecture).blocks
@@ -158,15 +169,19 @@ def own_targets(architecture: str, module: Module) -> tuple[Target, ...]:
 
 
 @pytest.mark.parametrize("architecture", EVERY)
-def test_every_module_is_ablated_as_by_hooks(architecture: str) -> None:
-    """Each architecture meets three of the options, or all of them in a long run."""
-    step = 1 if os.environ.get("PRAGWORLD_LONG") else 9
+def test_every_module_is_changed_as_by_hooks(architecture: str) -> None:
+    """Each architecture meets four of the options, or all of them in a long run."""
+    decoder = small_decoder(architecture)
+    step = 1 if os.environ.get("PRAGWORLD_LONG") else 11
     for option in OPTIONS[EVERY.index(architecture) % step :: step]:
         targets = own_targets(architecture, option[0])
         if not targets:  # no heads that can be told apart
             continue
-        logits = assert_ablates(architecture, option, targets)
-        effects = (logits[1:] - logits[0]).abs().amax((1, 2)).tolist()
+        change = change_of(decoder, option, targets)
+        logits = assert_agree(decoder, GROUPS, change, close_to(architecture))
+        if option[1] in ("pairs", "counterfactual"):
+            continue
+        effects = (logits.changed - logits.plain).abs().amax((1, 2)).tolist()
         for target, effect in zip(targets, effects, strict=True):
             # What the last layer does before the last token is not read.
             assert (effect > 3e-6) == (option[2] != "2:7" or target.layers[0] < 2), (option, target)
@@ -181,28 +196,20 @@ def test_every_module_is_ablated_as_by_hooks(architecture: str) -> None:
     st.sampled_from([1, 40, 10_000]),
 )
 def test_any_options_together(
-    architecture: str, option: Any, sets: list[Target], heads: list[Target], budget: int
+    architecture: str, option: Option, sets: list[Target], heads: list[Target], budget: int
 ) -> None:
-    targets = heads if option[0] == "heads" else sets
-    assert_ablates(architecture, option, tuple(targets), budget)
+    decoder = small_decoder(architecture)
+    targets = tuple(heads if option[0] == "heads" else sets)
+    assert_agree(decoder, GROUPS, change_of(decoder, option, targets), 1e-5, budget)
 
 
 @pytest.mark.parametrize("architecture", EVERY)
-def test_patching(architecture: str) -> None:
+def test_patching_residuals(architecture: str) -> None:
     decoder = small_decoder(architecture)
-    own = [PAIRS, OTHER_PAIRS]
-    expected = [
-        patched_by_hooks(decoder, group.prompts, pairs)
-        for group, pairs in zip(GROUPS, own, strict=True)
-    ]
-    for name, engine in engines(decoder).items():
-        for budget in (1, 40, 10_000) if name != "pyvene" else (40,):
-            found = engine.patched_logits(GROUPS, own, budget)
-            for one, other in zip(found, expected, strict=True):
-                assert_close(one.plain, other.plain, (name, budget), close_to(architecture))
-                assert_close(one.patched, other.patched, (name, budget), close_to(architecture))
-    patched, plain = expected[0].patched, expected[0].plain
-    effects = (patched - plain[[pair.original for pair in PAIRS]]).abs().amax(2)
+    change = change_of(decoder, ("residual", "pairs", "all"), TARGETS)
+    logits = assert_agree(decoder, GROUPS, change, close_to(architecture))
+    originals = logits.plain[[pair.target for pair in PAIRS]]
+    effects = (logits.changed[:, : len(PAIRS)] - originals).abs().amax(2)
     assert effects[1:, :-1].min() > 5e-4  # at the first layer, tokens that agree are all there is
     assert effects[:, -1].max() == 0  # nothing is aligned in the last pair
 
@@ -215,10 +222,8 @@ def test_all_of_these_take_trees(architecture: str) -> None:
 
 def test_there_may_be_no_pairs() -> None:
     decoder = small_decoder("qwen2")
-    for engine in engines(decoder).values():
-        (found,) = engine.patched_logits(GROUPS[:1], [[]], 40)
-        assert found.patched.shape == (LAYERS, 0, 2)
-        assert_close(found.plain, torch.stack([label_logits(decoder, each) for each in PROMPTS]))
+    change = ModuleChange("residual", TARGETS, pairs={0: []})
+    assert assert_agree(decoder, GROUPS[:1], change, 1e-5).changed.shape == (LAYERS, 0, 2)
 
 
 # Heads and modules --------------------------------------------------------------------------------
@@ -227,8 +232,8 @@ def test_there_may_be_no_pairs() -> None:
 def test_a_head_is_what_its_values_write() -> None:
     """Without its values, a head adds nothing."""
     decoder = small_decoder("gpt_neox")
-    ablation = Ablation("heads", (Target((1,), 2),))
-    found = OnePassEngine(decoder, False).ablated_logits(GROUPS[:1], ablation, 40)
+    change = ModuleChange("heads", (Target((1,), 2),))
+    found = OnePassEngine(decoder, False).logits(GROUPS[:1], change, 40)
     without = copy.deepcopy(decoder.model)
     values = without.gpt_neox.layers[1].attention.query_key_value
     with torch.no_grad():  # query, key and value of each head, one head after the other
@@ -236,8 +241,8 @@ def test_a_head_is_what_its_values_write() -> None:
             parameter.view(4, 3, 8, -1)[2, 2] = 0
     without = from_model(without, LabelsOnly())
     expected = torch.stack([label_logits(without, prompt) for prompt in PROMPTS])
-    assert (found[1] - found[0]).abs().max() > 5e-2
-    assert_close(found[1], expected)
+    assert (found.changed[0] - found.plain).abs().max() > 5e-2
+    assert_close(found.changed[0], expected)
 
 
 def test_linear_attention_has_no_heads_to_ablate() -> None:
@@ -260,9 +265,9 @@ def test_adapters_are_within_what_is_ablated() -> None:
 
 def test_as_many_rows_as_heads() -> None:
     """Biases of BLOOM have a row for each head of each prompt."""
-    decoder, group = small_decoder("bloom"), [group_of(PROMPTS[:4])]
-    found = OnePassEngine(decoder, False).ablated_logits(group, Ablation("mlp", TARGETS), 40)
-    assert_close(found, ablated_by_hooks(decoder, group, Ablation("mlp", TARGETS)))
+    assert_agree(
+        small_decoder("bloom"), [group_of(PROMPTS[:4])], ModuleChange("mlp", TARGETS), 1e-5
+    )
 
 
 # Numbers of other precision, and long prompts -----------------------------------------------------
@@ -272,7 +277,7 @@ def test_as_many_rows_as_heads() -> None:
 def test_engines_agree_on_a_model_in_bfloat16_and_round_no_logits(architecture: str) -> None:
     decoder = from_model(copy.deepcopy(small_model(architecture)).bfloat16(), LabelsOnly())
     pyvene, *ours = [
-        engine.ablated_logits(GROUPS, Ablation("mlp", TARGETS), 40)
+        engine.logits(GROUPS, ModuleChange("mlp", TARGETS), 40).changed
         for engine in engines(decoder).values()
     ]
     for found in ours:
@@ -285,12 +290,14 @@ def test_engines_agree_on_a_model_in_bfloat16_and_round_no_logits(architecture: 
 def assert_agree_on(decoder: Decoder, prompts: list[list[int]]) -> None:
     """Assert that both engines agree with hooks on long prompts, padded to one length."""
     pairs = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in (1, 2)]
-    groups, ablation = [group_of(prompts)], Ablation("attention", TARGETS)
-    for engine in (PyveneEngine(decoder), OnePassEngine(decoder, False)):
-        found = engine.ablated_logits(groups, ablation, 200)
-        assert_close(found, ablated_by_hooks(decoder, groups, ablation))
-        (patched,) = engine.patched_logits(groups, [pairs], 200)
-        assert_close(patched.patched, patched_by_hooks(decoder, prompts, pairs).patched)
+    groups = [group_of(prompts)]
+    for change in (
+        ModuleChange("attention", TARGETS),
+        ModuleChange("residual", TARGETS, pairs={0: pairs}),
+    ):
+        expected = by_hooks(decoder, groups, change)
+        for engine in (PyveneEngine(decoder), OnePassEngine(decoder, False)):
+            assert_close(engine.logits(groups, change, 200).changed, expected.changed)
 
 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma2", "gemma3_text"])
@@ -322,18 +329,20 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
     longest = [BOS, *(7 + 29 * n % 83 for n in range(118))]
     prompts = [longest, longest[:95], longest[:50]]
     intervention = Intervention("attention", "mean")
-    found = build_ablation(decoder, [group_of(prompts)], intervention, TARGETS).outputs
-    sums = torch.zeros(LAYERS, WIDTH)
-    for prompt in prompts:
-        for layer, block in enumerate(decoder.blocks):
-
-            def add(_: nn.Module, __: Any, output: Any, layer: int = layer) -> None:
-                sums[layer] += first_tensor(output)[0].sum(0)
-
-            with ablated_module(block, "attention").register_forward_hook(add):
+    group = group_of(prompts)
+    found = build_change(decoder, [group], intervention, TARGETS).outputs
+    kinds = torch.tensor([kind for own in position_kinds(group) for kind in own])
+    assert {*kinds.tolist()} == {0, KINDS.index("altered"), KINDS.index("last")}
+    for layer, block in enumerate(decoder.blocks):
+        outputs: list[Tensor] = []
+        with ablated_module(block, "attention").register_forward_hook(
+            lambda _, __, output, kept=outputs: kept.append(first_tensor(output)[0])
+        ):
+            for prompt in prompts:
                 label_logits(decoder, prompt)
-    assert found is not None
-    assert_close(torch.cat([*found.values()]), sums / sum(map(len, prompts)))
+        for kind in {*kinds.tolist()}:
+            assert found is not None
+            assert_close(found[layer][kind], torch.cat(outputs)[kinds == kind].mean(0))
 
 
 # What patching is (PragWorld paper, section 6.1) --------------------------------------------------
@@ -341,10 +350,10 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
 
 def patched(
     decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair], pyvene: bool = False
-) -> PatchedLogits:
+) -> Logits:
     engine: Engine = PyveneEngine(decoder) if pyvene else OnePassEngine(decoder, True)
-    (found,) = engine.patched_logits([group_of(prompts)], [pairs], 10_000)
-    return found
+    change = ModuleChange("residual", TARGETS, pairs={0: pairs})
+    return engine.logits([group_of(prompts)], change, 10_000)
 
 
 both_engines = pytest.mark.parametrize("pyvene", [True, False], ids=["pyvene", "ours"])
@@ -353,7 +362,7 @@ both_engines = pytest.mark.parametrize("pyvene", [True, False], ids=["pyvene", "
 @both_engines
 def test_patching_a_prompt_with_itself_changes_nothing(pyvene: bool) -> None:
     found = patched(small_decoder("gemma2"), PROMPTS, [SAME], pyvene)
-    assert_close(found.patched[:, 0], found.plain[:1].expand(LAYERS, -1))
+    assert_close(found.changed[:, 0], found.plain[:1].expand(LAYERS, -1))
 
 
 @both_engines
@@ -364,7 +373,7 @@ def test_patching_everything_gives_the_altered_answer(architecture: str, pyvene:
     pair = PatchingPair(0, 1, everywhere)
     found = patched(small_decoder(architecture), [ORIGINAL, altered], [pair], pyvene)
     assert (found.plain[0] - found.plain[1]).abs().max() > 5e-3
-    assert_close(found.patched[:, 0], found.plain[1:].expand(LAYERS, -1))
+    assert_close(found.changed[:, 0], found.plain[1:].expand(LAYERS, -1))
 
 
 def altered_at(place: int) -> list[list[int]]:
@@ -395,7 +404,7 @@ def test_alignment_without_bos_is_off_by_one(architecture: str) -> None:
 
     found = patched(small_decoder(architecture), prompts, [*right, *released])
     yes_over_no = found.plain[:, 0] - found.plain[:, 1]
-    differences = (found.patched[..., 0] - found.patched[..., 1]).view(LAYERS, 2, len(VARIANTS))
+    differences = (found.changed[..., 0] - found.changed[..., 1]).view(LAYERS, 2, len(VARIANTS))
     plain_original, plain_altered = yes_over_no[0], yes_over_no[1:]
     scale = (plain_original - plain_altered).abs().mean()
     far = (differences - plain_altered).abs().mean(2) / scale  # [layers, 2], from the altered one
@@ -427,13 +436,13 @@ def state(model: nn.Module) -> list[object]:
     return [hooks, forwards, trained, [each.training for each in model.modules()]]
 
 
-ABLATIONS = [Ablation("mlp", TARGETS), Ablation("attention", SETS[:1]), Ablation("heads", HEADS)]
-
-
-def run_everything(engine: Engine) -> None:
-    for ablation in ABLATIONS:
-        engine.ablated_logits(GROUPS[:1], ablation, 40)
-    engine.patched_logits(GROUPS[:1], [PAIRS], 40)
+CHANGES = [
+    ModuleChange("mlp", TARGETS),
+    ModuleChange("attention", SETS[:1]),
+    ModuleChange("heads", HEADS),
+    ModuleChange("mlp", TARGETS, pairs={0: PAIRS}),
+    ModuleChange("residual", TARGETS, pairs={0: PAIRS}),
+]
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen3_moe", "gpt_oss", "phi3"])
@@ -442,14 +451,14 @@ def test_the_model_is_left_as_it_was(architecture: str) -> None:
     before, logits = state(decoder.model), label_logits(decoder, ORIGINAL)
     assert before[1] == []
     assert True in before[2]  # type: ignore[operator]
-    for engine in engines(decoder).values():
-        run_everything(engine)
+    for engine, change in product(engines(decoder).values(), CHANGES):
+        engine.logits(GROUPS[:1], change, 40)
     assert state(decoder.model) == before
     assert torch.equal(label_logits(decoder, ORIGINAL), logits)
 
 
 def test_hooks_of_others_are_kept_and_called() -> None:
-    decoder, ablation = small_decoder("llama"), Ablation("attention", TARGETS)
+    decoder, change = small_decoder("llama"), ModuleChange("attention", TARGETS)
     recorded: list[Tensor] = []
     mlp = decoder.blocks[1].mlp
     engine = PyveneEngine(decoder)
@@ -458,11 +467,11 @@ def test_hooks_of_others_are_kept_and_called() -> None:
         mlp.register_forward_hook(lambda _, __, output: 2 * output),
     ):
         before = state(decoder.model)
-        found = engine.ablated_logits(GROUPS[:1], ablation, 40)
+        found = engine.logits(GROUPS[:1], change, 40).changed
         assert len(recorded) == (1 + LAYERS) * len(PROMPTS)
-        assert_close(found, ablated_by_hooks(decoder, GROUPS[:1], ablation))
+        assert_close(found, by_hooks(decoder, GROUPS[:1], change).changed)
         assert state(decoder.model) == before
-    assert (found - engine.ablated_logits(GROUPS[:1], ablation, 40)).abs().max() > 5e-2
+    assert (found - engine.logits(GROUPS[:1], change, 40).changed).abs().max() > 5e-2
 
 
 @pytest.mark.parametrize("calls", [0, 1])
@@ -483,14 +492,9 @@ def test_failing_leaves_nothing_behind(name: str, calls: int, where: str) -> Non
     module = decoder.blocks[1].mlp if where == "mlp" else decoder.model.model.norm
     with module.register_forward_hook(fail):
         during = state(decoder.model)
-        for ablation in ABLATIONS:
-            left = calls
-            with pytest.raises(KeyboardInterrupt):
-                engine.ablated_logits(GROUPS[:1], ablation, 40)
-            assert state(decoder.model) == during
-        for more in (0, len(PROMPTS) if name == "pyvene" else 0):
+        for change, more in product(CHANGES, {0, len(PROMPTS) if name == "pyvene" else 0}):
             left = calls + more
             with pytest.raises(KeyboardInterrupt):
-                engine.patched_logits(GROUPS[:1], [PAIRS], 40)
+                engine.logits(GROUPS[:1], change, 40)
             assert state(decoder.model) == during
     assert state(decoder.model) == before

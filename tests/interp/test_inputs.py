@@ -13,7 +13,10 @@ from pragworld_interp.prompts.alignment import (
     align_altered,
     align_tokens,
     align_utterances,
+    counterpart_pairs,
+    counterparts,
     patching_pairs,
+    position_kinds,
 )
 from pragworld_interp.prompts.examples import Example, document_examples, fingerprint
 from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
@@ -148,8 +151,15 @@ def test_positions_of_a_pair(positions: str, expected: list[tuple[int, int]]) ->
         tuple(documents), (ALTERED, ORIGINAL), (PARTS_OF_ALTERED, PARTS_OF_ORIGINAL)
     )
     (pair,) = patching_pairs(group, positions)
-    assert (pair.original, pair.altered) == (1, 0)
+    assert (pair.target, pair.source) == (1, 0)
     assert sorted(pair.alignment) == expected
+    (reverse,) = patching_pairs(group, positions, into="altered")
+    assert (reverse.target, reverse.source) == (0, 1)
+    assert sorted(reverse.alignment) == sorted((source, at) for at, source in expected)
+    assert counterpart_pairs(group, positions) == [reverse, pair]
+    assert counterparts(group) == [1, 0]
+    # rest, dialogue, question, altered, last
+    assert position_kinds(group)[1] == [0, 1, 3, 3, 1, 1, 1, 1, 1, 2, 4]
 
 
 def test_replaced_stretches_are_paired_from_the_right() -> None:

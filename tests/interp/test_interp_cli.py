@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp import EXAMPLES
 from pragworld_interp.cli import main
-from pragworld_interp.engine import ablation, patching
+from pragworld_interp.engine import one_pass
 from pragworld_tasks import generate
 from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
 from pragworld_tasks.layers.patching_report import PatchingReport, read_patching
@@ -126,14 +126,14 @@ def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
         ("ablate", "--layers", "4,0-2"),
         ("ablate", "--layers", "3,1", "--replacement", "mean"),
         ("patch", "--positions", "altered"),
+        ("ablate", "--replacement", "counterfactual", "--positions", "utterance"),
     ],
 )
 def test_pyvene_gives_the_same(
     arguments: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept = run(*arguments, "--engine", "sweep")
-    monkeypatch.setattr(ablation, "sweep_layers", None)  # so that it cannot be the same engine
-    monkeypatch.setattr(patching, "sweep_layers", None)
+    monkeypatch.setattr(one_pass, "sweep_layers", None)  # so that it cannot be the same engine
     assert_same(swept, run(*arguments, "--engine", "pyvene"))
 
 

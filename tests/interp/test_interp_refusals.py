@@ -25,8 +25,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 import pragworld_tasks as pt
 from pragworld_interp import EXAMPLES, ablate, patch, read_layers, trace
 from pragworld_interp.cli import main
-from pragworld_interp.engine import ablation, one_pass
 from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.lm_eval_models import AblatedLM
 from pragworld_interp.run.inputs import parse_layers, select_pair
 from pragworld_interp.run.loading import Model, load_decoder
@@ -139,12 +139,15 @@ def not_finite() -> Any:
 
 
 def overflow_with_layer_2_ablated() -> None:
-    def overflow(*arguments: Any) -> torch.Tensor:
-        logits = ablation.ablated_logits(*arguments).clone()
-        logits[1 + 2, 1] = torch.inf
-        return logits
+    logits_of = OnePassEngine.logits
 
-    with mock.patch.object(one_pass, "ablated_logits", overflow):
+    def overflow(*arguments: Any) -> Any:
+        logits = logits_of(*arguments)
+        changed = logits.changed.clone()
+        changed[2, 1] = torch.inf
+        return logits._replace(changed=changed)
+
+    with mock.patch.object(OnePassEngine, "logits", overflow):
         swept()
 
 
@@ -166,7 +169,7 @@ def one_word() -> Any:
     ("call", "line"),
     [
         (lambda: swept(module="MLP"), "module='MLP': must be one of mlp, attention, heads"),
-        (lambda: swept(replacement="zeros"), "replacement='zeros': must be one of zero, mean, resample"),
+        (lambda: swept(replacement="zeros"), "replacement='zeros': must be one of zero, mean, resample, counterfactual"),
         (lambda: swept(engine="fast"), "engine='fast': must be one of sweep, pyvene"),
         (lambda: swept(positions="altered"), "positions altered: must be all, dialogue, question, last, or a span"),
         (lambda: swept(positions="9" * 5000 + ":"), "positions 9+:: must be all, dialogue, question, last, or a span"),
@@ -183,6 +186,7 @@ def one_word() -> Any:
         (lambda: swept([]), "a sweep needs either documents or prompts; give one of them$"),
         (lambda: swept(**TWO, documents=DOCUMENTS), "a sweep needs either documents or prompts; give one of them$"),
         (lambda: swept(DOCUMENTS + MANUAL), "the documents are of the splits generated, manual; pass those of one split$"),
+        (lambda: swept(DOCUMENTS[1:], replacement="counterfactual"), "split generated, row 1: there is no original or "),
         (lambda: swept(DOCUMENTS[1:], sweep=patch), "split generated: there are no altered variants with their origina"),
         (lambda: swept(sweep=trace), "split generated, row None: not an altered variant among the documents; choose 1, 2"),
         (lambda: swept(sweep=trace, row=1, **TWO), "prompts must be two, an original and its variant, without a row; "),

@@ -13,17 +13,16 @@ import pytest
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model
-from plain_hooks import label_logits, small_decoder
+from plain_hooks import group_of, label_logits, small_decoder
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
 from tokenizers import AddedToken
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Ablation
-from pragworld_interp.engine.packing import pad_prompts
+from pragworld_interp.engine.interventions import ModuleChange
+from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import TokenizedPrompt, tokenize_prompts
@@ -57,9 +56,10 @@ def tokenized(
 def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None = None) -> Tensor:
     """Return [1 + layers, prompts, 2] logits, with every MLP ablated in turn."""
     prompts = prompts or tokenized(decoder, DOCUMENTS, chat_template=False)
-    batch = pad_prompts([prompt.ids for prompt in prompts])
-    ablation = Ablation("mlp", every_layer(len(decoder.blocks)))
-    return ablated_logits(decoder, batch, ablation, chunk=1000).cpu()
+    group = group_of([prompt.ids for prompt in prompts])
+    change = ModuleChange("mlp", every_layer(len(decoder.blocks)))
+    plain, changed = OnePassEngine(decoder, False).logits([group], change, 1000)
+    return torch.cat([plain[None], changed])
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 
 from pragworld_interp.cli import main
 from pragworld_interp.engine import one_pass
+from pragworld_interp.engine.sweep import sweep_layers
 from pragworld_interp.run.observations import SweepPlan, observe, recorded
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -95,10 +96,8 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         out = tmp_path / "out" / "results"
         words = [command, "--model", str(model), *data, "--out", str(out)]
         with monkeypatch.context() as patched:
-            for name in ("ablated_logits", "patched_logits"):
-                wraps = getattr(one_pass, name)
-                once = mock.Mock(wraps=wraps, side_effect=[mock.DEFAULT, KeyboardInterrupt])
-                patched.setattr(one_pass, name, once)
+            once = mock.Mock(wraps=sweep_layers, side_effect=[mock.DEFAULT, KeyboardInterrupt])
+            patched.setattr(one_pass, "sweep_layers", once)
             with pytest.raises(SystemExit, match="130"):
                 main([*words, *options])
         journal = out.parent / ".results.journal-0"

@@ -11,13 +11,12 @@ from small_models import LabelsOnly, small_model
 from torch import Tensor, nn
 
 from pragworld_interp.engine import tree_attention
-from pragworld_interp.engine.ablation import ablated_logits
 from pragworld_interp.engine.agreement import rows_agree, tree_obstacle
 from pragworld_interp.engine.decoder import Decoder, from_model
-from pragworld_interp.engine.packing import group_batch
-from pragworld_interp.engine.patching import patched_logits
+from pragworld_interp.engine.interventions import ModuleChange
+from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.prompts.alignment import PatchingPair, align_tokens
-from pragworld_interp.run.replacements import build_ablation
+from pragworld_interp.run.replacements import build_change
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target, every_layer
 
@@ -34,19 +33,18 @@ PARTS = {
 
 def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
     """Return the logits of one sweep of each kind."""
-    batch = group_batch(GROUPS, trees, decoder.dtype)
     heads = tuple(Target((layer,), head) for layer in range(3) for head in (0, 3))
     interventions = (
         (Intervention("mlp", "zero"), LAYERS),
         (Intervention("attention", "mean"), LAYERS),
         (Intervention("heads", "resample", 0), heads),
+        (Intervention("attention", "counterfactual"), LAYERS),
     )
-    ablations = [build_ablation(decoder, GROUPS, *each) for each in interventions]
+    changes = [build_change(decoder, GROUPS, *each) for each in interventions]
+    changes.append(ModuleChange("residual", LAYERS, pairs=dict.fromkeys(range(3), PAIRS)))
     SeveralDevices.reads.clear()
-    found = [ablated_logits(decoder, batch, ablation, 60) for ablation in ablations]
-    for patched in patched_logits(decoder, PROMPTS[:2], [PAIRS, PAIRS], trees, 60):
-        found += [patched.plain, patched.patched]
-    return found
+    engine = OnePassEngine(decoder, trees)
+    return [logits for change in changes for logits in engine.logits(GROUPS, change, 60)]
 
 
 @pytest.mark.parametrize(("architecture", "trees"), [("qwen2", True), ("phi3, longrope", False)])

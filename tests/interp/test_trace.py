@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plain_hooks import patched_by_hooks
+from plain_hooks import by_hooks, group_of
 
 import pragworld_tasks as pt
 from pragworld_interp import TokenReport, read_patched_tokens, trace
 from pragworld_interp.cli import main
 from pragworld_interp.engine.decoder import from_model
+from pragworld_interp.engine.interventions import ModuleChange
 from pragworld_interp.prompts.alignment import Alignment, PatchingPair
 from pragworld_interp.prompts.examples import Example
 from pragworld_interp.run.inputs import select_pair
@@ -19,6 +20,7 @@ from pragworld_interp.run.loading import model_identity
 from pragworld_interp.run.sweeps import Sweep, make_sweep
 from pragworld_interp.run.tracing import trace_layers
 from pragworld_tasks.data.prompts import label_prompt
+from pragworld_tasks.layers.settings import every_layer
 from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken
 from pragworld_tasks.tiny import tiny_folder
 
@@ -42,8 +44,10 @@ def probabilities(loaded: tuple[Any, Any], alignment: Alignment) -> Any:
     """Return p(y) of the original with some positions patched at each layer, by plain hooks."""
     original, altered = select_pair(DOCUMENTS, ROW)
     prompts = [loaded[1](label_prompt(each))["input_ids"] for each in (original, altered)]
-    pairs = [PatchingPair(0, 1, alignment)]
-    logits = patched_by_hooks(from_model(*loaded), prompts, pairs).patched[:, 0]
+    decoder = from_model(*loaded)
+    pairs = {0: [PatchingPair(0, 1, alignment)]}
+    change = ModuleChange("residual", every_layer(len(decoder.blocks)), pairs=pairs)
+    logits = by_hooks(decoder, [group_of(prompts)], change).changed[:, 0]
     yes, no = logits.double().softmax(1).T.tolist()
     return pytest.approx(yes if altered.answer == "yes" else no, abs=1e-5)
 

@@ -1,5 +1,7 @@
 """Token trees and batches, and attention over trees, branch by branch."""
 
+from itertools import chain
+
 import pytest
 import torch
 from hypothesis import given
@@ -20,10 +22,11 @@ PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size
 def test_a_tree_has_every_beginning_once_and_shows_each_token_its_own(
     groups: list[list[list[int]]],
 ) -> None:
-    """Every token has the history of its prompt padded alone."""
-    trees = [build_tree(group) for group in groups]
+    """Every token has the mark that it has in its prompt padded alone."""
+    marks = [[[token % 3 - 1 for token in prompt] for prompt in group] for group in groups]
+    trees = [build_tree(group, own) for group, own in zip(groups, marks, strict=True)]
     batch = pack_trees(trees, torch.float32)
-    rows = pad_prompts([prompt for group in groups for prompt in group])
+    rows = pad_prompts([*chain(*groups)], [*chain(*marks)])
     sees = batch.mask[:, 0] == 0
     number = 0
     for row, (tree, group) in enumerate(zip(trees, groups, strict=True)):
@@ -39,7 +42,7 @@ def test_a_tree_has_every_beginning_once_and_shows_each_token_its_own(
             assert rows.ids[number, own].tolist() == prompt
             assert rows.ends[number].tolist() == [number, len(prompt) - 1]
             assert rows.mask[number].sum() == rows.mask[number, own].sum() == len(prompt)
-            assert torch.equal(rows.history[number, own], batch.history[row, path])
+            assert rows.marks[number, own].tolist() == batch.marks[row, path].tolist()
             number += 1
         # Padding sees itself: a row that sees nothing has no softmax.
         assert sees[row].any(1).all()
