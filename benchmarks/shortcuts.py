@@ -21,7 +21,7 @@ from likeness import frame, utterances
 
 from pragworld_tasks.authoring.shortcuts import word_regression
 from pragworld_tasks.data.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
+from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
@@ -101,7 +101,7 @@ def check_balance(test: Sequence[Document], limits: Limits) -> None:
                 print(f"  {label} (none)")
     print("robust accuracy of answers that ignore the dialogue")
     originals = {document.group: document.answer for document in test if document.is_original}
-    answers: dict[str, list[Answer]] = {
+    answers: dict[str, list[str]] = {
         "always yes": ["yes"] * len(test),
         "always no": ["no"] * len(test),
         "the original's answer": [originals[document.group] for document in test],
@@ -119,7 +119,7 @@ def check_last_utterance(
             train = [document for document in train if document.is_original]
             test = [document for document in test if document.is_original]
         print(f"share of yes after the commonest frames of the last utterance, {name}")
-        answers: defaultdict[str, Counter[Answer]] = defaultdict(Counter)
+        answers: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for document in train:
             answers[_frame(_last_utterance(document))][document.answer] += 1
         for text in sorted(answers, key=lambda text: -answers[text].total())[:COMMON_FRAMES]:
@@ -161,7 +161,7 @@ def check_regressions(train: Sequence[Document], test: Sequence[Document], limit
                 print(f"    {category:44} {100 * sum(correct) / len(correct):6.2f} %")
 
 
-def percents(test: Sequence[Document], answers: Sequence[Answer]) -> dict[str, float]:
+def percents(test: Sequence[Document], answers: Sequence[str]) -> dict[str, float]:
     """Return the metrics of the answers, in percent."""
     shares = tallies(to_arrays(test, answers))
     return {name: 100 * tally.share for name, tally in shares.items()}

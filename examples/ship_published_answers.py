@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from pragworld_tasks.data.documents import Answer, ReleasedSplit, documents_digest
+from pragworld_tasks.data.documents import ReleasedSplit, documents_digest
 from pragworld_tasks.data.sources import COMMIT, REPOSITORY, load_split
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.files import write_json
 
 SHIPPED = Path(__file__).parents[1] / "pragworld_tasks" / "data" / "published_answers"
-LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
+LETTERS: dict[str | None, str] = {"yes": "y", "no": "n", None: "-"}
 
 
 def ship(folder: Path, out: Path = SHIPPED) -> list[Path]:

@@ -139,7 +139,7 @@ def plant(folder: Path) -> None:
     def prompts_of(groups: int, split: str) -> list[Prompt]:
         found = [
             Prompt(
-                tokenizer(label_prompt(asdict(document))).input_ids,
+                tokenizer(label_prompt(document)).input_ids,
                 kind == "harmed",
                 int(document.answer == "no"),
             )

@@ -267,7 +267,7 @@ def _prepare(options: argparse.Namespace, row: int | None = None) -> "Sweep":
 
     examples = document_examples(documents)
     model = Model(**{field.name: getattr(options, field.name) for field in fields(Model)})
-    decoder, identity = load_decoder(model)
+    decoder, identity = load_decoder(model, documents[0].labels)
     return make_sweep(decoder, identity, examples, generator, options.engine, options.batch_tokens)
 
 

@@ -6,16 +6,11 @@ from typing import Any
 
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.prompts.examples import OwnPrompts, document_examples
+from pragworld_interp.prompts.labels import label_tokens
 from pragworld_interp.run.inputs import Layers, select_pair
 from pragworld_interp.run.loading import model_identity
 from pragworld_interp.run.processes import process_state
-from pragworld_interp.run.sweeps import (
-    EngineName,
-    Sweep,
-    ablate_layers,
-    make_sweep,
-    patch_layers,
-)
+from pragworld_interp.run.sweeps import EngineName, Sweep, ablate_layers, make_sweep, patch_layers
 from pragworld_interp.run.tracing import trace_layers
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
@@ -252,7 +247,9 @@ def _prepared(
         examples, labels = own.examples(tokenizer, chat_template)
         if bool(listed) == bool(examples):
             raise InputError("a sweep needs either documents or prompts; give one of them")
-        decoder = from_model(model, tokenizer, chat_template, labels if examples else None)
+        if listed:
+            labels = label_tokens(tokenizer, chat_template, listed[0].labels)
+        decoder = from_model(model, tokenizer, chat_template, labels)
         examples = examples or document_examples(listed)
         if process_state().num_processes > 1:
             raise InputError(

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.answers import read_answer, unreadable_reason
     from pragworld_tasks.evaluation.comparison import compare_scores as compare
-    from pragworld_tasks.evaluation.item_analysis import analyze_items
     from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import score
     from pragworld_tasks.evaluation.statistics import detectable_difference
     from pragworld_tasks.grouped.grouped_report import score_groups
+    from pragworld_tasks.grouped.item_analysis import analyze_items
     from pragworld_tasks.sensitivity.decomposition import decompose
     from pragworld_tasks.text_alterations.alter import alter
 

@@ -15,7 +15,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.document_files import with_further_fields
-from pragworld_tasks.data.documents import Split
+from pragworld_tasks.data.documents import OWN, Split
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import split_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -24,6 +24,7 @@ from pragworld_tasks.evaluation.lm_eval_checks import check_run
 from pragworld_tasks.evaluation.metrics import LOWER_IS_BETTER
 from pragworld_tasks.evaluation.task_metrics import (
     data_set_rows,
+    document_labels,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "all_responses",
     "conventions_prompt",
+    "document_labels",
     "evaluation_prompt",
     "first_paraphrases",
     "label_prompt",
@@ -194,7 +196,10 @@ class PragWorldTask(CheckedTask):
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Build the task as lm-eval does, with a list of metrics."""
         robust, plain = (robust_share, robust_share_stderr), (share, share_stderr)
-        names = task_metric_names(config["dataset_kwargs"]["pragworld_split"])
+        split = config["dataset_kwargs"]["pragworld_split"]
+        with _exiting():
+            documents = split_documents(OWN, config["metadata"]) if split == OWN else []
+        names = task_metric_names(split, documents)
         self.aggregations = {name: robust if name.startswith("robust") else plain for name in names}
         if config["output_type"] == "generate_until":
             self.aggregations["unreadable"] = (unreadable_share, share_stderr)

@@ -7,7 +7,7 @@ from typing import Any
 from datasets import Dataset
 
 from pragworld_tasks.data.document_files import read_documents
-from pragworld_tasks.data.documents import ALTERATIONS, GENERATED, OWN, Document
+from pragworld_tasks.data.documents import GENERATED, OWN, Document, alteration_names
 from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.data.splits import named_documents
 from pragworld_tasks.errors import InputError
@@ -54,16 +54,16 @@ def load_document_set(arguments: TrainArguments) -> DocumentSet:
             has no effect, or no documents are left.
     """
     held_out = arguments.held_out_alteration
-    if held_out not in (None, *ALTERATIONS):
-        raise InputError(
-            f"alteration {held_out!r} does not exist; choose from {', '.join(ALTERATIONS)}"
-        )
+    own = [] if arguments.documents is None else read_documents(arguments.documents)
+    names = alteration_names(document.alteration for document in own)
+    if held_out not in (None, *names):
+        raise InputError(f"alteration {held_out!r} does not exist; choose from {', '.join(names)}")
     _check_effects(arguments)
     generator = json_object(arguments.dataset_config, "dataset_config")
     name = title = arguments.dataset_name
     if arguments.documents is not None:
         name, title = OWN, arguments.documents
-        documents, made_with = read_documents(arguments.documents), None
+        documents, made_with = own, None
     else:
         if name == GENERATED:
             for setting, option in _OWN_OPTIONS.items():

@@ -126,7 +126,7 @@ def _utilities() -> str:
         *("robust_share_stderr", "_complete_groups"),
     )
     tallies = ("LEAST_GROUPS", "Tally", "tally", "robust_tally")
-    items = ("Clustered", "InGroup", "score_response", "score_likelihoods")
+    items = ("Clustered", "InGroup", "score_response", "score_likelihoods", "document_labels")
     task_metrics = "evaluation/task_metrics.py"
     return fill_template(
         "lm_eval_utils.py.jinja",

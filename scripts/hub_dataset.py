@@ -11,7 +11,7 @@ this machine. `datasets.load_dataset` and PRAGWORLD_DATA take the folder.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).with_name("templates")
 # The released splits lack the others.
-_COLUMNS = tuple(
-    field.name for field in fields(Document) if field.name not in ("turns_ago", "basis")
-)
+_LACKED = ("turns_ago", "basis", "labels", "prompt")
+_COLUMNS = tuple(field.name for field in fields(Document) if field.name not in _LACKED)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -163,7 +162,7 @@ def to_parquet(documents: Sequence[Document]) -> bytes:
 
 def _records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     return [
-        {**asdict(document), **(_label_record(readings) if readings else {})}
+        {**document.to_dict(), **(_label_record(readings) if readings else {})}
         for document, readings in zip(documents, readings_of(documents), strict=True)
     ]
 

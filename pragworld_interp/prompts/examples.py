@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pragworld_interp.prompts.labels import prompt_texts, single_tokens
-from pragworld_tasks.data.documents import OWN, Document, Effect, Split
+from pragworld_tasks.data.documents import OWN, YES_NO, Document, Effect, Split
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.scoring import check_documents
-
-_COLUMNS = {"yes": (0, 1), "no": (1, 0)}
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Example:
         answer: The label that is right.
         text: The prompt, before a chat template. That of a document is Prompt 2 of the paper.
         columns: Where the logits of its labels are among those of all labels, the right one first.
-        labels: The labels of a caller's prompt; none for documents, whose labels are yes and no.
+        labels: The labels; none for documents whose labels are yes and no.
         context, question: Those of the document; empty for a caller's prompt.
         alteration, effect, split: As in `Document`.
     """
@@ -58,6 +56,11 @@ def document_examples(documents: Sequence[Document]) -> list[Example]:
         documents: Some or all documents of one split. Variants may be without their original.
     """
     check_documents(documents)
+    labels = documents[0].labels
+    columns = {
+        label: (place, *(other for other in range(len(labels)) if other != place))
+        for place, label in enumerate(labels)
+    }
     return [
         Example(
             row=document.row,
@@ -65,7 +68,8 @@ def document_examples(documents: Sequence[Document]) -> list[Example]:
             is_original=document.is_original,
             answer=document.answer,
             text=label_prompt(document),
-            columns=_COLUMNS[document.answer],
+            columns=columns[document.answer],
+            labels=labels if labels != YES_NO else (),
             context=document.context,
             question=document.question,
             alteration=document.alteration,

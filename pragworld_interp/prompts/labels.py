@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pragworld_tasks.data.documents import YES_NO
 from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.errors import InputError
 
@@ -28,20 +29,22 @@ def prompt_texts(tokenizer: Any, prompts: Sequence[str], chat_template: bool) ->
     ]
 
 
-def label_tokens(tokenizer: Any, chat_template: bool = False) -> tuple[int, int]:
-    """Return the ids of yes and no, as they are tokenized behind a prompt.
+def label_tokens(
+    tokenizer: Any, chat_template: bool = False, labels: Sequence[str] = YES_NO
+) -> tuple[int, ...]:
+    """Return the ids of labels, as they are tokenized behind a prompt.
 
     lm-eval and the trainer put the same texts there; see `label_completion`.
 
     Args:
         tokenizer: The model's tokenizer.
         chat_template: Whether prompts go through its chat template.
+        labels: The labels.
     """
     (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
-    completions = [label_completion(answer, chat_template) for answer in ("yes", "no")]
+    completions = [label_completion(label, chat_template) for label in labels]
     name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-    yes, no = single_tokens(tokenizer, text, completions, f"tokenizer {name}")
-    return yes, no
+    return tuple(single_tokens(tokenizer, text, completions, f"tokenizer {name}"))
 
 
 def single_tokens(tokenizer: Any, text: str, completions: Sequence[str], subject: str) -> list[int]:

@@ -2,21 +2,18 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BitsAndBytesConfig,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from pragworld_interp.engine.decoder import Decoder, from_model, with_adapter_inside
+from pragworld_interp.prompts.labels import label_tokens
 from pragworld_interp.run.processes import process_state
+from pragworld_tasks.data.documents import YES_NO
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import ModelIdentity
 
@@ -60,8 +57,8 @@ class Model:
     trust_remote_code: bool = False
 
 
-def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
-    """Load a model.
+def load_decoder(model: Model, labels: Sequence[str] = YES_NO) -> tuple[Decoder, ModelIdentity]:
+    """Load a model, to be swept on documents with some labels.
 
     Returns:
         The decoder, and the identity of the model for reports.
@@ -101,7 +98,8 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             f"model {model.name}: the tokenizer has no chat template; leave out --chat-template"
         )
     try:
-        decoder = from_model(network, tokenizer, model.chat_template)
+        tokens = label_tokens(tokenizer, model.chat_template, labels)
+        decoder = from_model(network, tokenizer, model.chat_template, tokens)
     except RuntimeError as error:  # such as flash attention in float32
         raise InputError(f"model {model.name}: {first_line(error)}") from error
     identity = model_identity(

@@ -83,6 +83,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
     from pragworld_tasks.data.document_files import read_documents
+    from pragworld_tasks.data.documents import check_yes_no
     from pragworld_tasks.data.sources import load_split
 
     at_least(options, groups=1, turns=4, variants=1, concurrency=1)
@@ -106,6 +107,7 @@ def _author(options: argparse.Namespace) -> None:
     else:
         split = options.documents
         documents = load_split(split) if split in _RELEASED else read_documents(split)
+        check_yes_no(documents, "author")
         work = poll_documents(settings, documents, out / results.JOURNAL)
     made = run_async(work)
     results.write_votes(out, made)

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
-from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_package_toml, read_text, write_whole
@@ -122,7 +121,7 @@ class VotedDocument(AuthoringRecord):
     context: str
     question: str
     row: int | None = None
-    given: Answer | None = None
+    given: str | None = None
     votes: tuple[Vote, ...] = ()
 
     @property

@@ -6,16 +6,19 @@ contradicts itself or another one is refused with its line or row.
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from difflib import get_close_matches
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, Field
 
-from pragworld_tasks.data.documents import OWN, Answer, Basis, Document, Effect
+from pragworld_tasks.data.documents import OWN, YES_NO, Basis, Document, Effect
 from pragworld_tasks.data.readers import (
     FIELDS,
     alteration_of,
@@ -30,18 +33,24 @@ from pragworld_tasks.text import line_changes
 # Reading ------------------------------------------------------------------------------------------
 
 
+_TEMPLATES = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+_SETTINGS = {"labels", "prompt"}  # of all documents of a file
+
+
 class DocumentRecord(BaseModel, strict=True, extra="allow"):
     """A document of a user's own, with what else a file says of it."""
 
     context: str = Field(pattern=r"\S")
     question: str = Field(pattern=r"\S")
-    answer: Answer
+    answer: str
     group: int | None = Field(None, strict=False)
     alteration: str | None = None
     basis: Basis | None = None
+    labels: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] = YES_NO
+    prompt: str | None = None
 
 
-def read_documents(path: str | Path) -> list[Document]:
+def read_documents(path: str | Path, metadata: Mapping[str, Any] | None = None) -> list[Document]:
     r"""Read documents of your own from a file.
 
     Args:
@@ -49,7 +58,10 @@ def read_documents(path: str | Path) -> list[Document]:
             document has `context`, `question` and `answer`, and may have `group`, a number that an
             original shares with its altered variants; `alteration`, which a variant needs; and
             `basis`. Their case does not matter, nor what separates the cells of a table. In a table
-            without groups, each original is followed by its variants.
+            without groups, each original is followed by its variants. The first of JSON lines may
+            hold, instead of a document, the `labels` that answers are among, where they are not yes
+            and no, and a `prompt`: a Jinja template of the fields of a document.
+        metadata: `labels` and `prompt` in place of those of the file.
 
     Returns:
         The documents, all of the split `own`. Groups keep their numbers; originals without one get
@@ -68,7 +80,7 @@ def read_documents(path: str | Path) -> list[Document]:
         >>> [(document.split, document.answer) for document in read_documents(path)]
         [('own', 'no')]
     """
-    records = _read_records(Path(path))
+    records = _read_records(Path(path), metadata or {})
     numbers = [record.group for _, record in records if record.group is not None]
     unused = count(max(numbers, default=-1) + 1)
     asked: dict[tuple[str, str], Where] = {}
@@ -105,31 +117,45 @@ def with_further_fields(
             name: value if isinstance(value, str) else json.dumps(value, default=str)
             for name, value in (record.model_extra or {}).items()
         }
-        for _, record in _read_records(Path(metadata["documents"]))
+        for _, record in _read_records(Path(metadata["documents"]), metadata)
     ]
     none = dict.fromkeys(chain(*further), "")
     return [none | fields | row for fields, row in zip(further, rows, strict=True)]
 
 
-def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
+def _read_records(path: Path, metadata: Mapping[str, Any]) -> list[tuple[Where, DocumentRecord]]:
     readers = {".csv": read_table, ".tsv": read_table, ".parquet": read_parquet}
     reader = readers.get(path.suffix.lower(), read_json_lines)
-    records, group = [], -1
+    records: list[tuple[Where, DocumentRecord]] = []
+    group, settings = -1, {}
     for where, content in reader(path):
-        fields = known_fields(content, where)
+        if where.row == 0 and content.keys() <= _SETTINGS:
+            settings = content
+            continue
+        where = where._replace(row=where.row - bool(settings))
+        given = {name: metadata[name] for name in _SETTINGS if name in metadata}
+        fields = known_fields(settings | content | given, where)
         missing = [name for name in FIELDS if name not in fields]
         for name in fields:  # one that is misspelt would have no effect
             if similar := get_close_matches(name.lower(), missing, n=1, cutoff=0.75):
                 where.refuse(f"{name!r} is not read; did you mean {similar[0]!r}? Rename the field")
-        fields["alteration"] = alteration_of(where, fields)
+        fields["alteration"] = alteration_of(where, fields, any_name=True)
         group += fields["alteration"] is None
         if reader is read_table:
             fields.setdefault("group", group)
-        for name in {"answer", "group", "basis"} & {*fields}:
+        for name in {"group", "basis"} & {*fields}:
             if isinstance(value := fields[name], str):
                 fields[name] = None if value.strip() in ("", "-") else value.strip().lower()
         record = where.validate(DocumentRecord, fields)
-        if record.basis and (record.basis == "entailed") != (record.answer == "yes"):
+        _settle_labels(where, record)
+        if record.prompt is not None:
+            try:
+                record.prompt = _TEMPLATES.from_string(record.prompt).render(record.model_dump())
+            except (TemplateError, TypeError) as error:
+                where.refuse(f"prompt: {error}; write a Jinja template of the fields of a document")
+        if records and record.labels != records[0][1].labels:
+            where.refuse("other labels than before; give those of all documents in the first line")
+        if record.basis and (record.basis == "entailed") != (record.answer.lower() == "yes"):
             where.refuse(
                 f"basis {record.basis!r} contradicts answer {record.answer!r}; only what is "
                 "entailed is answered yes"
@@ -140,9 +166,24 @@ def _read_records(path: Path) -> list[tuple[Where, DocumentRecord]]:
     return records
 
 
+def _settle_labels(where: Where, record: DocumentRecord) -> None:
+    """Write the answer as the label with its words; refuse labels with the same words."""
+    labels = {_words(label): label for label in record.labels}
+    if len(labels) < len(record.labels) or "" in labels:
+        where.refuse(f"labels {', '.join(record.labels)}: must differ in their letters or digits")
+    if _words(record.answer) not in labels:
+        named = ", ".join(record.labels)
+        where.refuse(f"answer {record.answer!r} is none of the labels {named}; add it in 'labels'")
+    record.answer = labels[_words(record.answer)]
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
 def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> Document:
     """Return a document of a user's own, whose group's original is given."""
-    fields = record.model_dump(include={*FIELDS})
+    fields = record.model_dump(include={*FIELDS, *_SETTINGS})
     effect: Effect = "invariant" if record.answer == original.answer else "flip"
     return Document(
         row=row,
@@ -188,7 +229,7 @@ def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
         lines = document.context.split("\n")
         original = lines if document.is_original else original
         changes = [asdict(change) for change in line_changes(original, lines)]
-        yield {**asdict(document), "changes": changes}
+        yield {**document.to_dict(), "changes": changes}
 
 
 def _to_csv(records: list[dict[str, Any]]) -> bytes:

@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
 
 Answer = Literal["yes", "no"]
+YES_NO: tuple[str, ...] = get_args(Answer)
 Effect = Literal["flip", "invariant"]
 Basis = Literal["entailed", "excluded", "undetermined"]
 ReleasedSplit = Literal["manual", "synthetic", "entity_tracking"]
@@ -21,6 +23,11 @@ ALTERATION_COUNTS: dict[str, int] = read_package_toml(__package__, "table_words.
 ALTERATIONS = tuple(ALTERATION_COUNTS)
 
 
+def alteration_names(alterations: Iterable[str | None]) -> list[str]:
+    """Return `ALTERATIONS`, and behind them any other names that documents have."""
+    return [*ALTERATIONS, *sorted({name for name in alterations if name} - {*ALTERATIONS})]
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One question about one conversation, with its gold answer.
@@ -29,13 +36,14 @@ class Document:
         row: position among the split's documents, from 0.
         context: the conversation, one utterance per line, as in the released file.
         question: the question, as in the released file.
-        answer: the gold answer.
+        answer: the gold answer, one of the labels.
         group: number of the original that this document is or was altered from, from 0; for
             documents of a user's own, any number that their file gives. In the entity-tracking
             split, which has no alterations, number of the conversation that the context is the
             beginning of.
         is_original: whether the document is its group's original, not an altered variant.
-        alteration: one of `ALTERATIONS`; None for an original.
+        alteration: one of `ALTERATIONS`, or any other name in documents of a user's own; None for
+            an original.
         effect: what the alteration does to the answer: as annotated in the manual split (four
             annotations contradict the labels), derived from the labels where the file only says
             whether the answer could change. None for an original.
@@ -48,12 +56,14 @@ class Document:
         basis: what the gold answer of a generated document rests on: what was said entails what the
             question asks (yes), excludes it (no), or leaves it undetermined (no, by convention).
             None for released documents, and for a user's own where the file does not say.
+        labels: the answers that are possible, yes and no but in documents of a user's own.
+        prompt: the whole prompt, if the file of a user's own has a template for it.
     """
 
     row: int
     context: str
     question: str
-    answer: Answer
+    answer: str
     group: int
     is_original: bool
     alteration: str | None
@@ -63,6 +73,20 @@ class Document:
     released_is_original: bool
     turns_ago: int | None = None
     basis: Basis | None = None
+    labels: tuple[str, ...] = YES_NO
+    prompt: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, without labels and prompt where they are the paper's."""
+        ours = ("labels", YES_NO), ("prompt", None)
+        return {name: value for name, value in asdict(self).items() if (name, value) not in ours}
+
+
+def check_yes_no(documents: Sequence[Document], command: str) -> None:
+    """Refuse documents with other labels than yes and no, which a command cannot take."""
+    if documents[0].labels != YES_NO:
+        labels = ", ".join(documents[0].labels)
+        raise InputError(f"{command} takes documents with the labels yes and no, not {labels}")
 
 
 def has_alterations(split: Split) -> bool:

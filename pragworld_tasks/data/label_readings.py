@@ -35,7 +35,7 @@ class LabelReadings:
 
     row: int
     document: str
-    gold: Answer
+    gold: str
     readings: Sequence[Reading]
     sure: Sequence[bool]
     reasons: Sequence[str]

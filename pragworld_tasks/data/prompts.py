@@ -8,11 +8,10 @@ Context and question go in as they are: the numbers before the synthetic split's
 are part of what the published models read.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import YES_NO, Document
 from pragworld_tasks.errors import InputError
 
 _QUESTION = "\n\nNow based on your understanding of the conversation, answer the question below:\n"
@@ -38,7 +37,8 @@ _CONVENTIONS = (
 def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
 
-    A mapping in place of a document has a `context` and a `question`.
+    A mapping in place of a document has a `context` and a `question`. Other labels take the place
+    of yes and no, and a document's own `prompt` that of the whole.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
@@ -72,7 +72,7 @@ def label_prompt(document: Document | Mapping[str, Any]) -> str:
     return _fill(_PROMPT_2, document)
 
 
-def label_completion(answer: Answer, chat_template: bool) -> str:
+def label_completion(answer: str, chat_template: bool) -> str:
     """Return the text of a label behind Prompt 2, as lm-eval, sweeps and the trainer put it there.
 
     Args:
@@ -103,5 +103,16 @@ def split_prompt(prompt: str) -> tuple[str, str]:
 
 def _fill(prompt: tuple[str, str], document: Document | Mapping[str, Any]) -> str:
     head, tail = prompt
-    fields = document if isinstance(document, Mapping) else asdict(document)
+    fields = document if isinstance(document, Mapping) else document.to_dict()
+    if fields.get("prompt"):
+        return str(fields["prompt"])
+    labels = fields.get("labels") or YES_NO
+    for form in ("({})", "{}"):
+        tail = tail.replace(_either(form, YES_NO), _either(form, labels))
     return f"{head}{fields['context']}{_QUESTION}{fields['question']}{tail}"
+
+
+def _either(form: str, labels: Sequence[str]) -> str:
+    """Return labels as a choice, such as `(A), (B) or (C)`."""
+    *others, last = map(form.format, labels)
+    return f"{', '.join(others)} or {last}"

@@ -130,10 +130,10 @@ def known_fields(record: Mapping[str, Any], where: Where) -> dict[str, Any]:
     return named
 
 
-def alteration_of(where: Where, fields: Mapping[str, Any]) -> str | None:
+def alteration_of(where: Where, fields: Mapping[str, Any], any_name: bool = False) -> str | None:
     """Return the alteration that a record names; the flag of a released table has to agree."""
     flag, category = fields.get("perturbation?"), fields.get("alteration")
-    alteration: str | None = _meaning(str(category or ""), "alteration", where)
+    alteration: str | None = _meaning(str(category or ""), "alteration", where, any_name)
     if flag is not None and (_meaning(str(flag), "flag", where) == "true") != bool(alteration):
         where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
     return alteration
@@ -173,7 +173,7 @@ def read_table(path: Path, columns: Sequence[str] = FIELDS[:3]) -> Records:
         where.refuse(f"{error}; is the file cut off here?")
 
 
-def _meaning(cell: str, what: str, where: Where) -> Any:
+def _meaning(cell: str, what: str, where: Where, any_other: bool = False) -> Any:
     """Return the meaning of a cell, ignoring case, stray spaces, misspellings and targets.
 
     The target of a category stands behind it: `: agent`, ` add for: object`.
@@ -184,5 +184,7 @@ def _meaning(cell: str, what: str, where: Where) -> Any:
     folded = " ".join(_WORDS["misspelt"].get(word, word) for word in words)
     meanings = _WORDS[what]
     if folded not in meanings:
+        if any_other:
+            return cell.strip()
         where.refuse(f"unknown {what} {cell!r}; must be one of {', '.join(filter(None, meanings))}")
     return meanings[folded] or None

@@ -47,7 +47,7 @@ def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]
     Args:
         split: a released split, a generated one, or `own`.
         metadata: lm-eval's `--metadata`: settings of generated documents, or the file of a user's
-            own as `documents`. Other keys are ignored.
+            own as `documents`, and its `labels` and `prompt`. Other keys are ignored.
 
     Raises:
         InputError: The released split is not on this machine, a setting is impossible, or the
@@ -74,7 +74,7 @@ def _own_documents(metadata: Mapping[str, Any]) -> list[Document]:
             "pragworld_own: no 'documents'; name a file of documents, as in --metadata "
             '\'{"documents": "mine/documents.jsonl"}\''
         )
-    return read_documents(path)
+    return read_documents(path, metadata)
 
 
 def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:

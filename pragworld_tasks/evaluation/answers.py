@@ -1,10 +1,10 @@
-"""The yes or no in a response.
+"""The answer in a response: yes or no, or another label.
 
 `read_answer` is the default. It reads what a careful person would, and refuses to guess elsewhere:
 an unreadable response counts as wrong, and its share is reported. `read_answer_released` is the
 reading behind the paper's tables.
 
-A yes or no is a claim where it stands like an answer: at the start of a sentence (behind openers
+A label is a claim where it stands like an answer: at the start of a sentence (behind openers
 such as `Well,` or `Based on the conversation,`), behind a label (`Answer:`, `the answer is`), or
 where a sentence ends in it (`…, so no.`, `I'd lean yes.`). Everything is decided by the sentence up
 to the word and by a few words behind it, so that reading takes time in proportion to the length.
@@ -15,21 +15,21 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 from pragworld_tasks.chat import content_text
-from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.data.documents import YES_NO
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import pattern_compiler, strip_reasoning
 
 _LEFT, _RIGHT = 240, 120  # characters before and behind a word that are looked at
-_MOST = 1000  # words yes and no that are looked at: a response with more of them rambles
+_MOST = 1000  # labels that are looked at: a response with more of them rambles
 _PHRASES = read_package_toml(__package__, "answer_phrases.toml")
-_pattern = pattern_compiler(_PHRASES)
-_ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
+_NEVER = "(?!)"  # a pattern that matches nothing
 
-
+Pattern = Callable[[str], re.Pattern[str]]
 UnreadableReason = Literal[
     "empty", "cut off", "unfinished reasoning", "refusal", "both", "no answer"
 ]
@@ -50,14 +50,40 @@ class _Kind(enum.IntEnum):
 class _Claim(NamedTuple):
     """An answer that a response gives somewhere."""
 
-    answer: Answer
+    answer: str
     kind: _Kind
     line: int
     opens: bool = False  # whether it opens the response, and what follows doesn't take it back
 
 
-def read_answer(response: str | None) -> Answer | None:
-    """Return the answer that a response gives, or None where none can be read.
+@cache
+def _patterns(labels: Sequence[str]) -> Pattern:
+    """Return the patterns of `answer_phrases.toml` for some labels, by their names."""
+    texts = [re.escape(text) for text in sorted(map(_folded, labels), key=len, reverse=True)]
+    only_yes_no, more = {*texts} == {*YES_NO}, len(texts) > 2
+    of_labels = {
+        "labels": "|".join(texts),
+        "words": "|".join(text + "%no_noun%" * (text == "no") for text in texts),
+        "said_words": "|".join(text + "(?!%noun_behind%)" * (text != "yes") for text in texts),
+        "quoted": "|".join(f'(?<=["“]{text})' for text in texts),
+        "others": str(len(texts) - 1),
+        "in_list": r"[\W_]{1,5}%other%[\W_]{1,5}(?:or |and )?(?:%labels%)\b" if more else _NEVER,
+        # `I don't know` answers with the label `don't know`.
+        "subject": "" if only_yes_no else "(?:(?:i|we|it|this|that) )?",
+        "if_yes_no": "" if {*YES_NO} <= {*texts} else _NEVER,
+        "if_only_yes_no": "" if only_yes_no else _NEVER,
+        "if_others": _NEVER if only_yes_no else "",
+    }
+    return pattern_compiler({**_PHRASES, **of_labels})
+
+
+def _folded(label: str) -> str:
+    """Return a label as it stands in responses in which answers are looked for."""
+    return " ".join(_normalized(label).lower().split())
+
+
+def read_answer(response: str | None, labels: Sequence[str] = YES_NO) -> str | None:
+    """Return the label that a response answers with, or None where none can be read.
 
     - Reasoning is stripped first (`strip_reasoning`); unfinished reasoning leaves no answer.
     - An answer that opens the response decides, whatever explanation follows, unless the model
@@ -72,6 +98,7 @@ def read_answer(response: str | None) -> Answer | None:
       no yes or no follows; `Ja` or `はい` where they open it.
     - Choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions (`Yes, but
       no`), quotations and what is said to be wrong (`"Yes" is incorrect`) are not answers.
+    - Other labels are read in the same places. Other words stand for yes and no only.
 
     Examples:
         >>> read_answer("**No.** Bob moved them.")
@@ -80,19 +107,23 @@ def read_answer(response: str | None) -> Answer | None:
         'no'
         >>> read_answer("It depends.") is None
         True
+        >>> read_answer("Answer: (B) Paris", ["A", "B", "C"])
+        'B'
     """
+    pattern = _patterns(tuple(labels))
+    label_of: dict[str | None, str] = {_folded(label): label for label in labels}
     text = strip_reasoning(_normalized(response)).lower()
     for name, replacement in _PHRASES["rewritten"]:
-        text = _pattern(name).sub(replacement, text)
-    text = _pattern("valued").sub(_likelier_option, text).strip()
-    if more := next(itertools.islice(_pattern("word").finditer(text), _MOST, None), None):
+        text = pattern(name).sub(replacement, text)
+    text = pattern("valued").sub(lambda match: _likeliest_option(match[0], pattern), text).strip()
+    if more := next(itertools.islice(pattern("word").finditer(text), _MOST, None), None):
         text = text[: more.start()]
-    claims = [*_claims(text)]
+    claims = [*_claims(text, pattern)]
     opening = next((claim for claim in claims if claim.opens), None)
     if not opening:
-        if _pattern("breaks_off").search(f"\n{text}"):
+        if pattern("breaks_off").search(f"\n{text}"):
             claims = [claim for claim in claims if claim.kind is not _Kind.SENTENCE]
-        return _agreed(claims)
+        return label_of.get(_agreed(claims))
     claims.remove(opening)
     overruling = [
         claim
@@ -101,7 +132,7 @@ def read_answer(response: str | None) -> Answer | None:
     ]
     near = [claim for claim in claims if claim.kind >= _Kind.STATED and claim.line == opening.line]
     contradicted = any(claim.answer != opening.answer for claim in near + overruling)
-    return _agreed(overruling) if contradicted else opening.answer
+    return label_of.get(_agreed(overruling) if contradicted else opening.answer)
 
 
 def _normalized(response: str | None) -> str:
@@ -112,17 +143,17 @@ def _normalized(response: str | None) -> str:
     return "".join(character for character in text if unicodedata.category(character) != "Cf")
 
 
-def _likelier_option(match: re.Match[str]) -> str:
-    """Write two options with their values (`Yes: 12%, No: 88%`) as the answer of the greater."""
-    one, value, other, other_value = match.groups()
-    first, second = (float(_PHRASES["truths"].get(text, text)) for text in (value, other_value))
-    if one == other or first == second:
+def _likeliest_option(text: str, pattern: Pattern) -> str:
+    """Write options with their values (`Yes: 12%, No: 88%`) as the answer of the greatest."""
+    options, texts = zip(*pattern("valued_option").findall(text), strict=True)
+    values = [float(_PHRASES["truths"].get(value, value)) for value in texts]
+    if len({*options}) < len(options) or values.count(max(values)) > 1:
         return "yes or no"
-    return f"final answer: {one if first > second else other}"
+    return f"final answer: {options[values.index(max(values))]}"
 
 
 def unreadable_reason(
-    response: str | None, finish_reason: str | None = None
+    response: str | None, finish_reason: str | None = None, labels: Sequence[str] = YES_NO
 ) -> UnreadableReason | None:
     """Return why no answer can be read in a response, or None where one is read.
 
@@ -130,12 +161,13 @@ def unreadable_reason(
     - `refusal`: the model or its provider declines to answer.
     - `cut off`: the server stopped at the limit of tokens, or the text breaks off in a sentence.
     - `empty`: nothing but white space and finished reasoning.
-    - `both`: yes and no, and nothing says which holds.
+    - `both`: several labels, and nothing says which holds.
     - `no answer`: anything else.
 
     Args:
         response: the response; None is one that an API refused to give.
         finish_reason: why the server stopped, where it is known (`length`, `content_filter`).
+        labels: the possible answers.
 
     Examples:
         >>> unreadable_reason("<think>Bob left, so")
@@ -143,22 +175,22 @@ def unreadable_reason(
         >>> unreadable_reason("Yes or no.")
         'both'
     """
-    if read_answer(response):
+    if read_answer(response, labels):
         return None
-    text = _normalized(response)
+    pattern, text = _patterns(tuple(labels)), _normalized(response)
     if not strip_reasoning(f"{text}\n{'.' * 99}").endswith("."):  # the last block takes all
         return "unfinished reasoning"
     text = strip_reasoning(text).strip()
     ended = f"{finish_reason or ''}\n{text}".lower()
-    if _pattern("refusal").search(ended):
+    if pattern("refusal").search(ended):
         return "refusal"
-    if _pattern("cut_off").search(ended):
+    if pattern("cut_off").search(ended):
         return "cut off"
-    words = {found["word"] for found in _pattern("word").finditer(ended)}
-    return "both" if words == _ANSWERS.keys() else "no answer" if text else "empty"
+    words = {found["word"] for found in pattern("word").finditer(ended)}
+    return "both" if len(words) > 1 else "no answer" if text else "empty"
 
 
-def _agreed(claims: Sequence[_Claim]) -> Answer | None:
+def _agreed(claims: Sequence[_Claim]) -> str | None:
     """Return the answer of the strongest claims: the last label's, or what others agree on."""
     strongest = max((claim.kind for claim in claims), default=_Kind.NOUN)
     answers = [claim.answer for claim in claims if claim.kind is strongest]
@@ -166,96 +198,97 @@ def _agreed(claims: Sequence[_Claim]) -> Answer | None:
     return answers[-1] if decided else None
 
 
-def _claims(text: str) -> Iterator[_Claim]:
+def _claims(text: str, pattern: Pattern) -> Iterator[_Claim]:
     """Yield what a response claims, up to the next question that the model invents."""
     is_first = True  # whether no sentence before says anything
     behind_label = _Kind.SENTENCE  # what the line before makes of an answer
     claimed = False
     line = 0
-    for found in _pattern("sentence").finditer(text):
+    for found in pattern("sentence").finditer(text):
         sentence = found.group()
-        if claimed and _pattern("next_question").match(sentence):
+        if claimed and pattern("next_question").match(sentence):
             return
-        bare = _bare(sentence[: _LEFT + 1])
+        bare = _bare(sentence[: _LEFT + 1], pattern)
         if bare.strip(" ,:'"):
-            for claim in _claims_of(text, found.span(), line, is_first, behind_label):
+            for claim in _claims_of(found, line, is_first, behind_label, pattern):
                 claimed = True
                 yield claim
-            is_label = bool(_pattern("bare_label").fullmatch(bare))
+            is_label = bool(pattern("bare_label").fullmatch(bare))
             behind_label = _Kind.LABELLED if is_label else _Kind.SENTENCE
             is_first &= is_label
         line += sentence.count("\n")
 
 
 def _claims_of(
-    text: str, span: tuple[int, int], line: int, is_first: bool, behind_label: _Kind
+    found: re.Match[str], line: int, is_first: bool, behind_label: _Kind, pattern: Pattern
 ) -> Iterator[_Claim]:
-    """Yield the claims of the sentence at `span` of a response."""
-    start, end = span
+    """Yield the claims of a sentence that was found in a response."""
+    text, (start, end) = found.string, found.span()
     claimed = False
-    for word in _pattern("word").finditer(text, start, end):
-        opens, kind = _before(text[max(start, word.start() - _LEFT) : word.start()])
+    for word in pattern("word").finditer(text, start, end):
+        opens, kind = _before(text[max(start, word.start() - _LEFT) : word.start()], pattern)
         behind = text[word.end() : word.end() + _RIGHT]
-        if not (opens or kind) or _pattern("leaves_open").match(
+        if not (opens or kind) or pattern("leaves_open").match(
             text, word.start(), word.end() + _RIGHT
         ):
             continue
-        answer = _ANSWERS[word["word"]]
+        answer = word["word"]
         if opens and is_first and not claimed:
-            if answer == "no" and _pattern("noun_behind").match(behind):
-                yield _Claim(answer, _Kind.NOUN, line)
-            elif _pattern("is_taken_back").match(behind):
+            if answer != "yes" and pattern("noun_behind").match(behind):
+                if len(answer) > 1:  # `A` is a word, too
+                    yield _Claim(answer, _Kind.NOUN, line)
+            elif pattern("is_taken_back").match(behind):
                 yield _Claim(answer, _Kind.SENTENCE, line)
             else:
                 yield _Claim(answer, kind or _Kind.SENTENCE, line, opens=True)
-        elif _pattern("ends").match(behind):
+        elif pattern("ends").match(behind):
             last = _Kind.LABELLED if text.endswith("\n\n", 0, start) else _Kind.LAST
-            alone = opens and _pattern("closes").match(behind)
+            alone = opens and pattern("closes").match(behind)
             yield _Claim(answer, kind or max(behind_label, last if alone else behind_label), line)
         claimed = True
-    other = _pattern("other_word").search(text, start, min(end, start + _LEFT))
-    if claimed or not other or _pattern("word").search(text, start, end):
+    other = pattern("other_word").search(text, start, min(end, start + _LEFT))
+    if claimed or not other or pattern("word").search(text, start, end):
         return
-    opens, kind = _before(text[start : other.start()])
+    opens, kind = _before(text[start : other.start()], pattern)
     behind = text[other.end() : other.end() + _RIGHT]
     answers = is_first or behind_label > _Kind.SENTENCE or text.endswith("? ", 0, start)
     counts = (opens and answers) or (kind or 0) >= _Kind.STATED
-    ends = _pattern("ends").match(behind) and not _pattern("leaves_other_open").match(behind)
+    ends = pattern("ends").match(behind) and not pattern("leaves_other_open").match(behind)
     if counts and ends:
         yield _Claim("no" if other["no"] else "yes", _Kind.OTHER_WORD, line)
 
 
-def _before(text: str) -> tuple[bool, _Kind | None]:
+def _before(text: str, pattern: Pattern) -> tuple[bool, _Kind | None]:
     """Return whether a word opens its sentence, and the claim that the text before makes of it."""
-    bare = _bare(text)
-    if _pattern("condition").search(bare) or _pattern("tentative_label").search(bare):
+    bare = _bare(text, pattern)
+    if pattern("condition").search(bare) or pattern("tentative_label").search(bare):
         return False, None
-    opens = not bare.strip(" ,:'") or bool(_pattern("opener").fullmatch(bare))
-    if not opens and _pattern("is_others").search(bare) and not _pattern("is_own").search(bare):
+    opens = not bare.strip(" ,:'") or bool(pattern("opener").fullmatch(bare))
+    if not opens and pattern("is_others").search(bare) and not pattern("is_own").search(bare):
         return False, None
-    if _pattern("behind_label").search(bare):
-        stated = _Kind.LABELLED if _pattern("colon_label").fullmatch(bare) else _Kind.STATED
-        return opens, _Kind.FINAL if _pattern("final_label").search(bare) else stated
-    if _pattern("conclusion").search(bare) or _pattern("behind_back").search(bare):
+    if pattern("behind_label").search(bare):
+        stated = _Kind.LABELLED if pattern("colon_label").fullmatch(bare) else _Kind.STATED
+        return opens, _Kind.FINAL if pattern("final_label").search(bare) else stated
+    if pattern("conclusion").search(bare) or pattern("behind_back").search(bare):
         return opens, _Kind.STATED
     if opens:
         return True, None
-    if _pattern("is_speech").search(bare):
+    if pattern("is_speech").search(bare):
         return False, None
     if bare.endswith(":") and bare.count(":") == 1 and len(bare.split()) > 3:
         return False, _Kind.STATED
-    if _pattern("said").search(bare):
+    if pattern("said").search(bare):
         return False, None
-    return False, _Kind.SENTENCE if _pattern("set_off").search(text) else None
+    return False, _Kind.SENTENCE if pattern("set_off").search(text) else None
 
 
-def _bare(text: str) -> str:
+def _bare(text: str, pattern: Pattern) -> str:
     """Return words, apostrophes, commas and colons of a text, separated by single spaces."""
-    text = _pattern("dash").sub(",", text)
-    return " ".join(_pattern("separators").sub(" ", text).split())
+    text = pattern("dash").sub(",", text)
+    return " ".join(pattern("separators").sub(" ", text).split())
 
 
-def read_answer_released(response: str) -> Answer | None:
+def read_answer_released(response: str, labels: Sequence[str] = YES_NO) -> str | None:
     r"""Return the answer as the released scoring reads it: from the first line or its first word.
 
     None where neither is an answer. The released code raises an error on an empty response; here
@@ -269,22 +302,24 @@ def read_answer_released(response: str) -> Answer | None:
     words = first_line.split()
     first_word = words[0].replace(".", "") if words else ""
     for text in (first_line, first_word):
-        for answer in _ANSWERS.values():
-            if text in (f"({answer})", f"{answer})", answer):
+        for answer in labels:
+            if text in (f"({answer.lower()})", f"{answer.lower()})", answer.lower()):
                 return answer
     return None
 
 
-def likelier_answer(yes: float, no: float) -> Answer | None:
-    """Return the answer with the greater log-likelihood.
+def likelier_answer(likelihoods: Sequence[float], labels: Sequence[str] = YES_NO) -> str | None:
+    """Return the label with the greatest log-likelihood.
 
-    None where they are equal or NaN, as broken half-precision models give them.
+    None where two are equal or NaN, as broken half-precision models give them.
 
     Examples:
-        >>> likelier_answer(yes=-0.2, no=-1.7)
+        >>> likelier_answer([-0.2, -1.7])
         'yes'
     """
-    return "yes" if yes > no else "no" if no > yes else None
+    best = max(likelihoods)
+    likeliest = [label for label, own in zip(labels, likelihoods, strict=True) if own == best]
+    return likeliest[0] if len(likeliest) == 1 and not math.isnan(sum(likelihoods)) else None
 
 
 def yes_share(yes: float, no: float) -> float:

@@ -3,19 +3,19 @@
 Every metric is a share: so many right out of so many, counted within each group of documents.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, has_alterations
+from pragworld_tasks.data.documents import GENERATED, OWN, YES_NO, Document, Split, has_alterations
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.evaluation.statistics import Bools, Ints, Tally, robust_tally, tally
 from pragworld_tasks.files import read_package_toml
 
-YES, NO, UNREADABLE = 1, 0, -1
-SIGNS: dict[Answer, int] = {"yes": YES, "no": NO}
+UNREADABLE = -1  # in place of the place of an answer among the labels
 # Metrics of any task of which less is better.
 LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 # The label of each metric, its meaning, and what documents need to have it.
@@ -29,7 +29,7 @@ class AnswerArrays:
     """The answers of one model on one split: arrays of [documents].
 
     Attributes:
-        gold, predicted: YES or NO; `predicted` also UNREADABLE.
+        gold, predicted: the place among the labels; `predicted` also UNREADABLE.
         group: number of the document's group. Groups are independent of each other.
         robust_group: number of the group of which all documents have to be right for robust
             accuracy: `group`, or a part of it (the released grouping cuts some groups in two).
@@ -39,6 +39,7 @@ class AnswerArrays:
         entailed, excluded: whether what was said entails what the question asks, or excludes it.
             Known of generated documents only.
         undetermined: whether the gold answer, no, rests on a convention, not on what was said.
+        labels: the labels of the documents.
     """
 
     gold: Ints
@@ -52,6 +53,7 @@ class AnswerArrays:
     entailed: Bools
     excluded: Bools
     undetermined: Bools
+    labels: tuple[str, ...] = YES_NO
 
     @property
     def correct(self) -> Bools:
@@ -61,7 +63,7 @@ class AnswerArrays:
 
 def to_arrays(
     documents: Sequence[Document],
-    answers: Sequence[Answer | None],
+    answers: Sequence[str | None],
     released_grouping: bool = False,
 ) -> AnswerArrays:
     """Return the arrays that the metrics are computed from.
@@ -72,12 +74,15 @@ def to_arrays(
         released_grouping: take originals and robust groups as the released scoring has them.
 
     Raises:
-        KeyError: An answer is neither yes nor no.
+        KeyError: An answer is none of the labels.
     """
+    labels = documents[0].labels if documents else YES_NO
+    places: dict[str | None, int] = {label: place for place, label in enumerate(labels)}
+    places[None] = UNREADABLE
     rows = [  # in the order of the attributes
         (
-            SIGNS[document.answer],
-            UNREADABLE if answer is None else SIGNS[answer],
+            places[document.answer],
+            places[answer],
             document.group,
             document.released_group if released_grouping else document.group,
             document.released_is_original if released_grouping else document.is_original,
@@ -92,7 +97,7 @@ def to_arrays(
     ]
     types = [np.int64] * 4 + [np.bool_] * 7
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    arrays: list[Any] = [*map(np.array, columns, types)]
+    arrays: list[Any] = [*map(np.array, columns, types), labels]
     return AnswerArrays(*arrays)
 
 
@@ -106,8 +111,10 @@ def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
     return {
         "robust_acc": robust_tally(correct, arrays.robust_group, arrays.group),
         "acc": accuracy(everything),
-        "yes_acc": accuracy(arrays.gold == YES),
-        "no_acc": accuracy(arrays.gold == NO),
+        **{
+            label_metric(label): accuracy(arrays.gold == place)
+            for place, label in enumerate(arrays.labels)
+        },
         "original_acc": accuracy(arrays.is_original),
         "altered_acc": accuracy(~arrays.is_original),
         "flip_acc": accuracy(arrays.flips),
@@ -124,6 +131,17 @@ def tallies(arrays: AnswerArrays) -> dict[str, Tally]:
     }
 
 
+def label_metric(label: str) -> str:
+    """Return the name of the accuracy on documents whose gold answer is a label.
+
+    Examples:
+        >>> label_metric("no"), label_metric("Don't know")
+        ('no_acc', 'acc_don_t_know')
+    """
+    words = "_".join(re.findall(r"\w+", label.lower()))
+    return f"{words}_acc" if words in YES_NO else f"acc_{words}"
+
+
 def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has; documents of a user's own, those that they allow."""
     has = {
@@ -138,7 +156,7 @@ def shown_tallies(arrays: AnswerArrays, split: Split) -> dict[str, Tally]:
     return {
         name: counted
         for name, counted in tallies(arrays).items()
-        if any(has[need] for need in METRIC_TEXTS[name]["needs"])
+        if any(has[need] for need in METRIC_TEXTS.get(name, METRIC_TEXTS["acc"])["needs"])
     }
 
 

@@ -10,14 +10,14 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
-from pragworld_tasks.data.documents import Answer, Split
+from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.files import read_json
 
-_LETTERS: dict[str, Answer | None] = {"y": "yes", "n": "no", "-": None}
+_LETTERS: dict[str, str | None] = {"y": "yes", "n": "no", "-": None}
 _DATA = Path(__file__).parents[1] / "data"
 READINGS = ("majority", "1", "2", "3")
 
@@ -75,7 +75,7 @@ def reading_answers(reading: str) -> Predictions:
         raise InputError(
             f"readings:{reading}: there is no such reading; choose from {', '.join(READINGS)}"
         )
-    answers: list[Answer | None] = [
+    answers: list[str | None] = [
         row.majority if reading == "majority" else row.answers[int(reading) - 1]
         for row in label_readings()
     ]
@@ -83,7 +83,7 @@ def reading_answers(reading: str) -> Predictions:
     return Predictions(_records(answers, answers), file.digest, file.texts_digest)
 
 
-def _records(ours: list[Answer | None], released: list[Answer | None]) -> list[AnswerRecord]:
+def _records(ours: list[str | None], released: list[str | None]) -> list[AnswerRecord]:
     return [
         AnswerRecord(row=row, answer=answer, released=by_released)
         for row, (answer, by_released) in enumerate(zip(ours, released, strict=True))

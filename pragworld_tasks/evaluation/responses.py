@@ -1,7 +1,7 @@
 """Existing responses: files of them, read into answers.
 
 The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": "..."}`, or lm-eval's
-`samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no). Samples also
+`samples_*.jsonl` (with generated responses or with log-likelihoods of the labels). Samples also
 hold the documents they are answers to.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pragworld_tasks.data.documents import Answer, AskedTexts, Document, texts_digest
+from pragworld_tasks.data.documents import YES_NO, AskedTexts, Document, texts_digest
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import (
@@ -45,29 +45,38 @@ class AnswerRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     row: int
-    answer: Answer | None
-    released: Answer | None
+    answer: str | None
+    released: str | None
     response: str | None = None
     yes: float | None = Field(default=None, ge=0, le=1)
     reason: UnreadableReason | None = None
 
     @classmethod
-    def of_text(cls, row: int, response: str | None, finish_reason: str | None = None) -> Self:
+    def of_text(
+        cls,
+        row: int,
+        response: str | None,
+        finish_reason: str | None = None,
+        labels: Sequence[str] = YES_NO,
+    ) -> Self:
         """Read a response, which ended for a reason; None is one that an API refused to give."""
-        answer = read_answer(response)
+        answer = read_answer(response, labels)
         return cls(
             row=row,
             answer=answer,
-            released=read_answer_released(response or ""),
+            released=read_answer_released(response or "", labels),
             response=response,
-            reason=None if answer else unreadable_reason(response, finish_reason),
+            reason=None if answer else unreadable_reason(response, finish_reason, labels),
         )
 
     @classmethod
-    def of_likelihoods(cls, row: int, yes: float, no: float) -> Self:
-        """Take the likelier answer, by the log-likelihoods of both."""
-        answer = likelier_answer(yes, no)
-        return cls(row=row, answer=answer, released=answer, yes=null_if_nan(yes_share(yes, no)))
+    def of_likelihoods(
+        cls, row: int, likelihoods: Sequence[float], labels: Sequence[str] = YES_NO
+    ) -> Self:
+        """Take the likeliest answer, by the log-likelihoods of the labels."""
+        answer = likelier_answer(likelihoods, labels)
+        yes = null_if_nan(yes_share(*likelihoods)) if tuple(labels) == YES_NO else None
+        return cls(row=row, answer=answer, released=answer, yes=yes)
 
 
 @dataclass(frozen=True)
@@ -93,13 +102,25 @@ class Predictions:
         """Read the answers of responses; None is a response that an API refused to give."""
         return cls([AnswerRecord.of_text(row, text) for row, text in enumerate(responses)])
 
+    def read_against(self, labels: Sequence[str]) -> Self:
+        """Return the answers of the same responses among other labels than yes and no."""
+        if tuple(labels) == YES_NO:
+            return self
+        read = [
+            answer
+            if answer.response is None
+            else AnswerRecord.of_text(answer.row, answer.response, labels=labels)
+            for answer in self.answers
+        ]
+        return replace(self, answers=read)
+
     @property
-    def ours(self) -> list[Answer | None]:
+    def ours(self) -> list[str | None]:
         """The answers by `read_answer`; None where none can be read."""
         return [answer.answer for answer in self.answers]
 
     @property
-    def released(self) -> list[Answer | None]:
+    def released(self) -> list[str | None]:
         """The answers by `read_answer_released`, which the paper's tables rest on."""
         return [answer.released for answer in self.answers]
 
@@ -187,6 +208,7 @@ def read_predictions(path: str | Path, documents: Sequence[Document] | None = No
     if documents is None:
         return predictions
     predictions.check_documents(documents, str(path))
+    predictions = predictions.read_against(documents[0].labels)
     return replace(predictions, texts_digest=texts_digest(documents))
 
 
@@ -218,7 +240,7 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
     try:
         document = _DOCUMENT.validate_python(sample.doc)
     except ValidationError:
-        where.refuse("not a sample of a pragworld task; pass those of a task on this split")
+        where.refuse("not a sample of a pragworld task; `score --group-by` takes those of any task")
     if "wording" in sample.doc or "word_perplexity" in sample.metrics:
         where.refuse(
             "a sample of a task that does not answer each question once (it has several wordings, "
@@ -226,11 +248,11 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
         )
     responses = without_repeats(sample.filtered_resps)
     if len(responses) == 1 and isinstance(responses[0], str | None):
-        answer = AnswerRecord.of_text(document.row, responses[0])
+        answer = AnswerRecord.of_text(document.row, responses[0], labels=document.labels)
     else:
         try:
-            yes, no = (float(likelihood) for likelihood, _ in responses)
+            likelihoods = [float(likelihood) for likelihood, _ in responses]
+            answer = AnswerRecord.of_likelihoods(document.row, likelihoods, document.labels)
         except (TypeError, ValueError):
-            where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
-        answer = AnswerRecord.of_likelihoods(document.row, yes, no)
+            where.refuse("'filtered_resps' is not a response, or a likelihood of each label")
     return _Read(answer, document, sample.doc.get("documents_digest"))

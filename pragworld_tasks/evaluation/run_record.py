@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pragworld_tasks.data.documents import Answer, Split
+from pragworld_tasks.data.documents import Split
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import Share
@@ -130,7 +130,7 @@ class RunRecord(_Part):
     intervals: str = _INTERVALS
     metrics: dict[str, Share]
     released: dict[str, Share] = Field(alias="published")
-    breakdowns: dict[str, dict[str, dict[Answer, Share]]]
+    breakdowns: dict[str, dict[str, dict[str, Share]]]
     unreadable_reasons: dict[str, int] = {}
     answers: list[AnswerRecord]
     against: dict[str, Any] | None = None

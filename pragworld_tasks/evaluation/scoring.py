@@ -16,7 +16,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, co
 
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import (
-    Answer,
     Document,
     Split,
     documents_digest,
@@ -26,7 +25,6 @@ from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.metrics import (
     OF_READINGS,
-    SIGNS,
     AnswerArrays,
     released_applies,
     shown_tallies,
@@ -207,7 +205,7 @@ class ScoreReport(Printed):
         return is_released(self.split) and self.split != "synthetic"
 
     @cached_property
-    def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
+    def breakdowns(self) -> dict[str, dict[str, dict[str, Share]]]:
         """Accuracy by name of the breakdown, class, and gold answer.
 
         They are `alteration` (paper, Table 5), `length` (Table 6) and `question type` (Table 8).
@@ -217,11 +215,11 @@ class ScoreReport(Printed):
             if breakdown == "alteration" and not self.has_alterations:
                 continue
             classes = np.array([classify(document) for document in self.documents])
-            for name in names:
-                for gold, sign in SIGNS.items() if name in classes else ():
-                    covered = (classes == name) & (arrays.gold == sign)
+            for name in dict.fromkeys([*names, *filter(None, classes.tolist())]):
+                for place, gold in enumerate(arrays.labels if name in classes else ()):
+                    covered = (classes == name) & (arrays.gold == place)
                     counted[breakdown, name, gold] = tally(arrays.correct, covered, arrays.group)
-        nested: dict[str, dict[str, dict[Answer, Share]]] = {}
+        nested: dict[str, dict[str, dict[str, Share]]] = {}
         for (breakdown, name, gold), share in shares_of(counted).items():
             nested.setdefault(breakdown, {}).setdefault(name, {})[gold] = share
         return nested
@@ -252,10 +250,11 @@ class ScoreReport(Printed):
 
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""
+        labels = self.arrays.labels
         breakdowns = [
             markdown_table(
                 f"accuracy by {breakdown}",
-                [breakdown, "gold yes", "%", "gold no", "%"],
+                [breakdown, *(of for label in labels for of in (f"gold {label}", "%"))],
                 [
                     [name, *(cell for share in by_gold.values() for cell in share_cells(share))]
                     for name, by_gold in classes.items()
@@ -301,6 +300,7 @@ def score(
     check_documents(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
+    responses = responses.read_against(documents[0].labels)
     responses.check_documents(documents, name or "the run")
     report = ScoreReport(documents, responses, name)
     if report.warning:

@@ -14,8 +14,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pragworld_tasks.data.documents import Answer
-
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -382,7 +380,7 @@ class Calibration(NamedTuple):
     brier: float
 
 
-def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
+def calibrate(yes: Sequence[float], gold: Sequence[str]) -> Calibration:
     """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong.
 
     Examples:

@@ -13,14 +13,14 @@ N/A too, because JSON has no NaN.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
 
 from pragworld_tasks.chat import content_text
 from pragworld_tasks.data.breakdowns import TURNS_AGO
-from pragworld_tasks.data.documents import GENERATED, OWN, Answer, Document, Split, documents_digest
+from pragworld_tasks.data.documents import OWN, YES_NO, Document, Split, documents_digest
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import (
@@ -88,7 +88,7 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     released_sizes = Counter(document.released_group for document in documents)
     return [
         {
-            **asdict(document),
+            **document.to_dict(),
             "group_size": sizes[document.group],
             "released_group_size": released_sizes[document.released_group],
             "undisputed_group_size": undisputed_sizes[document.group],
@@ -98,10 +98,9 @@ def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
     ]
 
 
-def task_metric_names(split: Split) -> list[str]:
-    """Return the metrics of a task on a split; documents of one's own may lack some of them."""
-    of_split: Split = GENERATED if split == OWN else split
-    names = [*shown_tallies(to_arrays([], []), of_split)]
+def task_metric_names(split: Split, documents: Sequence[Document] = ()) -> list[str]:
+    """Return the metrics of a task on a split, which depend on documents if they are one's own."""
+    names = [*shown_tallies(to_arrays(documents, [None] * len(documents)), split)]
     if split == "manual":
         names += [f"{name}_published" for name in RELEASED_SCORING]
     return [*names, *TURNS_METRICS] if split == "generated_entity_tracking" else names
@@ -109,24 +108,30 @@ def task_metric_names(split: Split) -> list[str]:
 
 def score_response(record: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Return a document's items by metric, from the generated response."""
-    response = content_text(results[0])
-    return _items(record, read_answer(response), read_answer_released(response))
+    response, labels = content_text(results[0]), document_labels(record)
+    answers = read_answer(response, labels), read_answer_released(response, labels)
+    return _items(record, *answers)
 
 
 def score_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, Any]:
-    """Return a document's items by metric, from the log-likelihoods of yes and of no."""
-    (yes, _), (no, _) = results
-    answer = likelier_answer(yes, no)
+    """Return a document's items by metric, from the log-likelihoods of the labels."""
+    answer = likelier_answer([own for own, _ in results], document_labels(record))
     return _items(record, answer, answer)
 
 
+def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the labels that a document may be answered with."""
+    return tuple(record.get("labels", YES_NO))
+
+
 def _items(
-    record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
+    record: Mapping[str, Any], answer: str | None, released_answer: str | None
 ) -> dict[str, Any]:
     """Return what a document contributes to each metric: each is scored as a run of its own."""
-    document = Document(**{field.name: record[field.name] for field in fields(Document)})
+    known = {field.name: record[field.name] for field in fields(Document) if field.name in record}
+    document = Document(**known)
     arrays = to_arrays([document], [answer])
     shown = shown_tallies(arrays, document.split)
     if document.split == OWN:  # whose metrics depend on all documents

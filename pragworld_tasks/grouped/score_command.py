@@ -110,9 +110,10 @@ def _score_groups(options: argparse.Namespace) -> None:
 
 def _score_splits(options: argparse.Namespace) -> None:
     """Score runs on our splits, and compare them."""
-    from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
-    from pragworld_tasks.evaluation.item_analysis import analyze_items, items_csv
+    from pragworld_tasks.evaluation.comparison import compare_scores
     from pragworld_tasks.evaluation.runs import common_split, find_runs
+    from pragworld_tasks.grouped.item_analysis import analyze_items, items_csv
+    from pragworld_tasks.grouped.runs_table import runs_table
 
     wanted = options.split or (OWN if options.documents else None)
     runs = find_runs(options.runs, wanted)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from pragworld_tasks.data.documents import ALTERATIONS, OWN, Effect, Split, has_alterations
+from pragworld_tasks.data.documents import OWN, Effect, Split, alteration_names, has_alterations
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.evaluation.statistics import (
     LEAST_GROUPS,
@@ -246,7 +246,7 @@ def _classes(documents: Sequence[DocumentResult], group: Ints) -> dict[str, Bool
     if not alteration.any():
         return {}
     effect = np.array([document.effect or "original" for document in documents])
-    classes: dict[str, Bools] = {name: alteration == name for name in ALTERATIONS}
+    classes: dict[str, Bools] = {name: alteration == name for name in alteration_names(alteration)}
     classes |= {name: effect == name for name in ("flip", "invariant", "original")}
     return {
         name: covered

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.data.documents import alteration_names
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.layers import figures
@@ -99,7 +99,8 @@ class PatchingReport(Report):
     def averages(self) -> dict[str, PatchedProbability]:
         """Return the averages over the kept pairs as "all", and over those of each alteration."""
         kept = [pair for pair in self.pairs if pair.kept]
-        groups = {name: [pair for pair in kept if pair.alteration == name] for name in ALTERATIONS}
+        names = alteration_names(pair.alteration for pair in kept)
+        groups = {name: [pair for pair in kept if pair.alteration == name] for name in names}
         groups = {"all": kept, **groups}
         return {name: _average(pairs) for name, pairs in groups.items() if pairs}
 

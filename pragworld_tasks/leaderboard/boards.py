@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Document, check_yes_no
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
-from pragworld_tasks.evaluation.item_analysis import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.runs import common_split, find_runs
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import Rank, rank_runs
+from pragworld_tasks.grouped.item_analysis import Item, analyze_items
 
 SIGNIFICANT = 0.05
 # Columns of a leaderboard that show a metric as the released code computes it.
@@ -139,6 +139,7 @@ def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
         documents = released(on) if is_released(on) else run.documents()
         if documents is None:
             raise InputError(f"{run.name}: the responses do not hold their documents")
+        check_yes_no(documents, "a board")
         report = run.score(documents)
         if report.responses_digest != report.documents_digest:
             raise InputError(f"{run.name}: texts or gold answers are not those of the split {on}")

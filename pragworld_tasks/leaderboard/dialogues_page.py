@@ -2,15 +2,15 @@
 
 from typing import Any, NamedTuple
 
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.label_readings import LabelReadings, readings_of
-from pragworld_tasks.evaluation.item_analysis import Item
+from pragworld_tasks.grouped.item_analysis import Item
 from pragworld_tasks.leaderboard.boards import Board, BoardRun
 from pragworld_tasks.text import Piece, diff_lines
 
 LONGEST_RESPONSE = 500  # bytes that are shown; of a longer one, both ends, where answers stand
 _HEAD, _TAIL = 300, 150
-_LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
+_LETTERS: dict[str | None, str] = {"yes": "y", "no": "n", None: "-"}
 
 
 class DocumentView(NamedTuple):

@@ -9,7 +9,6 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -143,7 +142,7 @@ def _sample(
         "output": {"raw": [] if output is None else [output]},
         "answer_attribution": [{**attribution, **extracted}],
         "evaluation": {"score": float(right), "is_correct": right},
-        "metadata": _strings(asdict(document) | {"probability_of_yes": answer.yes}),
+        "metadata": _strings(document.to_dict() | {"probability_of_yes": answer.yes}),
     }
 
 

@@ -89,7 +89,7 @@ def score_worded_likelihoods(
         record["row"],
         record["wording"],
         yes_share(yes, no),
-        likelier_answer(yes, no) == record["answer"],
+        likelier_answer([yes, no]) == record["answer"],
     )
     return {
         f"{name}{end}": (name, item) for name in ARTICULATION_METRICS for end in ("", "_stderr")

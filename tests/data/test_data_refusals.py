@@ -1,6 +1,7 @@
 """What is refused of files of documents and of the names of splits, and the line that says why."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,7 @@ from places import SAMPLES
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import read_documents, write_documents
-from pragworld_tasks.data.documents import Split
+from pragworld_tasks.data.documents import Split, check_yes_no
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.data.sources import FILES, is_released, read_split
 from pragworld_tasks.data.splits import named_documents, split_documents
@@ -64,9 +65,13 @@ TABLE = written(".csv", TEA, SOME)
         # A user's own
         ("own.jsonl", lines(TEA, {"question": "?", "answer": "no"}), ", row 1 (line 2): context: Field required"),
         ("own.jsonl", lines({**TEA, "context": " \n"}), ", row 0 (line 1): context: String should match pattern"),
-        ("own.jsonl", lines({**TEA, "answer": True}), ", row 0 (line 1): answer: Input should be 'yes' or 'no'"),
+        ("own.jsonl", lines({**TEA, "answer": True}), ", row 0 (line 1): answer: Input should be a valid string"),
+        ("own.jsonl", lines({**TEA, "answer": "maybe"}), ", row 0 (line 1): answer 'maybe' is none of the labels yes, no; add it in 'labels'"),
+        ("own.jsonl", lines({"labels": ["yes"]}, TEA), ", row 0 (line 2): labels: Tuple should have at least 2 items"),
+        ("own.jsonl", lines({"labels": ["yes", "no", "No!"]}, TEA), ", row 0 (line 2): labels yes, no, No!: must differ in their letters"),
+        ("own.jsonl", lines({"labels": ["no", "yes"]}, TEA, {**MILK, "labels": ["yes", "no"]}), ", row 1 (line 3): other labels than before; give those"),
+        ("own.jsonl", lines({"prompt": "{{ text }}"}, TEA), ", row 0 (line 2): prompt: 'text' is undefined; write a Jinja template"),
         ("own.jsonl", lines({**TEA, "group": "forty"}), ", row 0 (line 1): group: Input should be a valid int"),
-        ("own.jsonl", lines({**TEA, "alteration": "Reversal"}), ", row 0 (line 1): unknown alteration 'Reversal'; must be one of negation, "),
         ("own.jsonl", lines(TEA, {"grup" if name == "group" else name: value for name, value in MILK.items()}), ", row 1 (line 2): 'grup' is not read; did you mean 'group'? Rename the field"),
         ("own.jsonl", lines({**TEA, "Answer": "No"}), ", row 0 (line 1): 'Answer' is a second 'answer'; rename one of them"),
         ("own.jsonl", lines({**TEA, "basis": "excluded"}), ", row 0 (line 1): basis 'excluded' contradicts answer 'yes'; only what is entailed is answered yes"),
@@ -108,6 +113,7 @@ def test_files(tmp_path: Path, name: str, content: bytes | None, line: str) -> N
         (lambda: split_documents("own", {}), "pragworld_own: no 'documents'; name a file of documents, as in --metadata "),
         (lambda: split_documents("own", {"documents": ["a"]}), "pragworld_own: no 'documents'; "),
         (lambda: read_documents("."), ".: Is a directory"),
+        (lambda: check_yes_no([replace(to_document(TEA), labels=("A", "B"))], "a board"), "a board takes documents with the labels yes and no, not A, B"),
         (lambda: split_prompt("Is it raining?"), "the prompt is neither Prompt 1 nor Prompt 2 of the PragWorld paper"),
     ],
 )  # fmt: skip

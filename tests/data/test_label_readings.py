@@ -9,11 +9,11 @@ import pytest
 from json_lines import read_lines
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.data.label_readings import LabelReadings, label_readings, readings_of
 from pragworld_tasks.data.sources import FILES, deviation, read_split
 
-OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
+OTHER = {"yes": "no", "no": "yes"}
 DISPUTED = [*range(125, 135), 366, 450, 453, 454, 455, 480, 481]
 
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -172,7 +171,7 @@ def test_a_dataset_of_the_hub_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
     documents = read_split("manual", SAMPLES / FILES["manual"].path)
     path = tmp_path / parquet_path("manual")
     path.parent.mkdir()
-    rows = [{**asdict(document), "disputed": False} for document in documents]
+    rows = [{**document.to_dict(), "disputed": False} for document in documents]
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     monkeypatch.setenv("PRAGWORLD_DATA", str(tmp_path))
     assert load_split("manual") == documents

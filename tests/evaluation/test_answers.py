@@ -10,13 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from json_lines import read_lines
 
-from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.evaluation.answers import (
-    likelier_answer,
-    read_answer,
-    read_answer_released,
-    unreadable_reason,
-)
+from pragworld_tasks.evaluation.answers import read_answer, read_answer_released, unreadable_reason
 
 
 def judged(name: str) -> list[tuple[str, str | None]]:
@@ -29,6 +23,10 @@ def test_answers_that_each_show_a_rule() -> None:
     """Forms that models write, what is no answer, and what only a careful person reads."""
     for response, answer in judged("yes_no_rules.jsonl"):
         assert read_answer(response) == answer, response
+    for record in read_lines(Path(__file__).parents[1] / "answers" / "labels_rules.jsonl"):
+        found = read_answer(record["response"], record["labels"])
+        assert found == record["answer"], record
+        assert bool(unreadable_reason(record["response"], None, record["labels"])) == (not found)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +50,11 @@ WRAPPED = [
     *("{}", "({})", "{})", "[{}]", "{{{}}}", '"{}"', "‘{}’", "**{}**", "*{}.*", "# {}", "`{}`"),
     *("{}.", "{}!", "（{}）", "【{}】", "Answer: {}", "Label:{}", "The answer is {}."),
     *("<answer>{}</answer>", "\\boxed{{{}}}", "<think>\nyes, no, maybe\n</think>\n\n{}"),
+]
+PIECES = [
+    *("<think></think>", "yes, ", "so yes. ", "yes.", "no, wait, ", "the answer to ", "if ", "("),
+    *("<|channel|>", "<foo>x</bar>", "a) yes b) no ", "| x | answer |\n---\n", "answer: no\n"),
+    *("\n- yes", "A: b\n", "A 10%, ", "I don't know, ", "B, C or "),
 ]
 answers = st.sampled_from(["yes", "no"])
 full_width = str.maketrans(
@@ -122,23 +125,12 @@ def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
     read_answer(text)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("<think></think>", "yes, ", "so yes. ", "yes.", "no, wait, ", "the answer to ", "if "),
-        *(
-            "(",
-            "<|channel|>",
-            "<foo>x</bar>",
-            "a) yes b) no ",
-            "| x | answer |\n---\n",
-            "answer: no\n",
-            "\n- yes",
-        ),
-    ],
-)
-def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
-    read_answer(piece * 50_000)  # would take many minutes if it were quadratic
+@pytest.mark.parametrize("labels", [("yes", "no"), ("yes", "no", "don't know"), ("A", "B", "C")])
+@pytest.mark.parametrize("piece", PIECES)
+def test_reading_takes_time_in_proportion_to_the_length(
+    piece: str, labels: tuple[str, ...]
+) -> None:
+    read_answer(piece * 20_000, labels)  # would take many minutes if it were quadratic
 
 
 @pytest.mark.parametrize(
@@ -179,13 +171,6 @@ def test_released_reading(response: str, answer: str | None) -> None:
     assert read_answer_released(response) == answer
 
 
-@pytest.mark.parametrize("name", ["manual_gpt35_responses.jsonl", FILES["entity_tracking"].path])
-def test_both_readings_agree_on_the_released_responses(released: Path, name: str) -> None:
-    for record in read_lines(released / name):
-        response = record["response"]
-        assert read_answer(response) == read_answer_released(response) is not None
-
-
 def test_where_both_readings_differ_on_the_released_responses_of_all_models(released: Path) -> None:
     """Three of 10,640: Table 3 counts them as yes, the released first-line reading does not."""
     differences = []
@@ -196,11 +181,3 @@ def test_where_both_readings_differ_on_the_released_responses_of_all_models(rele
                 differences.append((path.stem, record["row"], record["response"], ours))
     model = "entity_tracking_DeepSeek-Coder-V2-Lite-Instruct"
     assert differences == [(model, row, " Label: yes", "yes") for row in (24, 29, 49)]
-
-
-def test_the_likelier_answer() -> None:
-    nan = float("nan")
-    assert likelier_answer(-1.0, -2.0) == "yes"
-    assert likelier_answer(-2.0, -1.0) == "no"
-    assert likelier_answer(-1.0, -1.0) is None
-    assert likelier_answer(nan, nan) is None

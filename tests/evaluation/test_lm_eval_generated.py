@@ -5,7 +5,7 @@ import json
 import pytest
 from lm_eval_runs import Evaluation, LmEval, metrics_of
 
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
@@ -58,9 +58,9 @@ def test_metadata_and_prompts_of_the_paper_reach_the_model(fresh: Evaluation, ta
         assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
 
 
-def answers(evaluation: Evaluation, task: str) -> list[Answer | None]:
+def answers(evaluation: Evaluation, task: str) -> list[str | None]:
     """Return the answers of the model, read independently of the task's own scoring."""
-    read: list[Answer | None] = []
+    read: list[str | None] = []
     for sample in evaluation.samples(task):
         if task.endswith("_mc"):
             yes, no = (float(value) for value, _ in sample["filtered_resps"])

@@ -35,12 +35,7 @@ def last_line(evaluation: Evaluation) -> str:
             "--metadata: 'groups' is not a setting of the tasks of this run; "
             r"they have \['paraphrases', 'repeats'\]$",
         ),
-        (
-            "",
-            "world_model_travel_miami",
-            {"repeats": "ten"},
-            "'ten' must be a whole number above 0",
-        ),
+        ("", "world_model_travel_miami", {"repeats": "ten"}, "'ten' must be a whole number abov"),
         (
             f"{SERVED} --gen_kwargs max_gen_toks=1870",
             "pragworld_generated_label",
@@ -48,12 +43,7 @@ def last_line(evaluation: Evaluation) -> str:
             r"the prompt of document \d has \d{3} tokens, and lm-eval would cut it to 177; pass a "
             "smaller max_gen_toks in --gen_kwargs, or a larger max_length in --model_args if",
         ),
-        (
-            f"{SERVED} --gen_kwargs max_gen_toks=4096",
-            "pragworld_generated",
-            {},
-            "would cut it to 0;",
-        ),
+        (f"{SERVED} --gen_kwargs max_gen_toks=4096", "pragworld_generated", {}, "cut it to 0;"),
         (
             f"--model_args pretrained={'long/' * 60}model",
             "pragworld_generated",
@@ -61,12 +51,7 @@ def last_line(evaluation: Evaluation) -> str:
             "--output_path .*: File name too long; lm-eval writes to a folder named after the model",
         ),
         (f"{SERVED},max_length=200", "pragworld_generated_mc", {}, "would cut it to 199; pass a"),
-        (
-            f"{TINY} --gen_kwargs max_gen_toks=2000",
-            "pragworld_generated",
-            {},
-            "would cut it to 48;",
-        ),
+        (f"{TINY} --gen_kwargs max_gen_toks=2000", "pragworld_generated", {}, "cut it to 48;"),
     ],
 )
 def test_the_run(lm_eval: LmEval, options: str, task: str, metadata: object, line: str) -> None:

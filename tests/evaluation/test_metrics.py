@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, rankdata
 from sklearn.metrics import accuracy_score, recall_score
 
-from pragworld_tasks.evaluation.metrics import NO, UNREADABLE, YES, AnswerArrays, tallies
+from pragworld_tasks.evaluation.metrics import UNREADABLE, AnswerArrays, tallies
 from pragworld_tasks.evaluation.statistics import (
     Tally,
     average_ranks,
@@ -23,6 +23,8 @@ from pragworld_tasks.evaluation.statistics import (
     robust_tally,
     tally,
 )
+
+YES, NO = 0, 1  # places among the labels
 
 
 def make_run(
@@ -44,14 +46,15 @@ def make_run(
         entailed=np.array(gold) == YES,
         excluded=(np.array(gold) == NO) & (np.arange(len(gold)) % 4 != 0),
         undetermined=(np.array(gold) == NO) & (np.arange(len(gold)) % 4 == 0),
+        labels=("yes", "no", "Not said"),
     )
 
 
 @st.composite
 def answer_arrays(draw: st.DrawFn) -> AnswerArrays:
     size = draw(st.integers(1, 40))
-    documents = st.lists(st.sampled_from([YES, NO]), min_size=size, max_size=size)
-    predicted = st.lists(st.sampled_from([YES, NO, UNREADABLE]), min_size=size, max_size=size)
+    documents = st.lists(st.sampled_from([YES, NO, 2]), min_size=size, max_size=size)
+    predicted = st.lists(st.sampled_from([YES, NO, 2, UNREADABLE]), min_size=size, max_size=size)
     starts = draw(st.lists(st.booleans(), min_size=size, max_size=size))
     starts[0] = True
     return make_run(draw(documents), draw(predicted), list(np.cumsum(starts) - 1))
@@ -73,6 +76,7 @@ def test_metrics_against_brute_force(arrays: AnswerArrays) -> None:
         "acc": share(list(places)),
         "yes_acc": share([i for i in places if arrays.gold[i] == YES]),
         "no_acc": share([i for i in places if arrays.gold[i] == NO]),
+        "acc_not_said": share([i for i in places if arrays.gold[i] == 2]),
         "original_acc": share([group[0] for group in groups]),
         "altered_acc": share([i for group in groups for i in group[1:]]),
         "flip_acc": share([i for i in places if arrays.flips[i]]),

@@ -21,13 +21,13 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.item_analysis import analyze_items
 from pragworld_tasks.evaluation.metrics import unreadable_warning
 from pragworld_tasks.evaluation.published import published_answers
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.run_record import read_run_records
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.grouped.item_analysis import analyze_items
 
 MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
 DOCUMENTS = generate_documents(groups=4, seed=3)
@@ -115,12 +115,6 @@ def test_no_zero_comes_without_a_word(
     assert unreadable_warning(5, 100) == ""
 
 
-def test_only_a_released_split_is_shown_by_the_released_scoring() -> None:
-    report = score(DOCUMENTS, ["yes"] * len(DOCUMENTS))
-    assert report.released
-    assert "released scoring" not in report.to_text()
-
-
 def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
     documents = [*DOCUMENTS]
     answers = [document.answer for document in documents]
@@ -128,7 +122,9 @@ def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
     documents.sort(key=lambda document: document.question)
     assert report.acc == 100
     assert [answer.response for answer in report.predictions.answers] == answers
+    assert report.released  # which only released splits show
     assert report.to_text().startswith(str(report))
+    assert "released scoring" not in report.to_text()
     assert len(str(report)) < 2000 > len(repr(report.predictions))
     assert "<td>robust_acc</td>" in report._repr_html_()
     for twin in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):

@@ -13,7 +13,7 @@ from browser_pages import HOSTILE, HOSTILE_NAME
 from layer_reports import make_documents, make_report, random_report, to_yes
 
 from pragworld_interp import EXAMPLES
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, RunKind
@@ -51,7 +51,7 @@ def make_run(
 def likelier(yes: Iterable[float]) -> Predictions:
     """Return the likelier labels by the probabilities of yes; none where it is 0.5."""
     pairs = [(math.log(p), math.log(1 - p)) for p in yes]
-    return Predictions([AnswerRecord.of_likelihoods(row, *logs) for row, logs in enumerate(pairs)])
+    return Predictions([AnswerRecord.of_likelihoods(row, logs) for row, logs in enumerate(pairs)])
 
 
 @cache
@@ -60,7 +60,7 @@ def small_board(groups: int = 8) -> Board:
     documents = generate_documents(groups=groups, seed=3)
     random = Random(0)
 
-    def answers(share: float) -> list[Answer]:
+    def answers(share: float) -> list[str]:
         """Return the gold answer to a share of the documents, and no to the others."""
         return [document.answer if random.random() < share else "no" for document in documents]
 

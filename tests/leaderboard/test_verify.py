@@ -206,10 +206,7 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_forged_submission_is_refused(
-    submission: Path,
-    where: str | int,
-    change: Change,
-    expected: str,
+    submission: Path, where: str | int, change: Change, expected: str
 ) -> None:
     edit(submission, where, change)
     assert re.search(f"refused: .*{expected}", verdict(submission))

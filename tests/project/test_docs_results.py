@@ -19,8 +19,6 @@ from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.item_analysis import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import YES
 from pragworld_tasks.evaluation.published import (
     published_answers,
     published_models,
@@ -28,6 +26,7 @@ from pragworld_tasks.evaluation.published import (
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
 from pragworld_tasks.evaluation.statistics import Bools, mcnemar
+from pragworld_tasks.grouped.item_analysis import Item, analyze_items
 from pragworld_tasks.layers.layer_statistics import holm
 
 RESULTS, LABELS, METRICS, BENCHMARKS = (
@@ -193,7 +192,7 @@ def test_which_models_can_be_told_apart(
     says(RESULTS, f"{len(undisputed)} pairs differ after the correction")
 
     accuracies = [reports[model].acc for model in last_four]
-    yes = 100 * (next(iter(reports.values())).arrays.gold == YES).mean()
+    yes = 100 * (next(iter(reports.values())).arrays.gold == 0).mean()
     says(
         RESULTS,
         f"accuracy is {min(accuracies):.0f} to {max(accuracies):.0f} %",

@@ -83,7 +83,7 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -
         "manual", version=1.0, split="other", pretrained="some/model"
     )["test"]
     assert list(documents) == RECORDS
-    columns = {name: documents[0][name] for name in Document.__slots__}
+    columns = {name: documents[0][name] for name in DOCUMENTS[0].to_dict()}
     assert Document(**columns) == DOCUMENTS[0]
 
 

@@ -30,7 +30,7 @@ def test_it_is_clearly_above_chance_and_not_robust() -> None:
         with torch.no_grad():
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
             logits = model(**batch, logits_to_keep=1).logits[:, -1, labels]
-        answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
+        answers += [likelier_answer([float(yes), float(no)]) for yes, no in logits]
     found = tallies(to_arrays(test, answers))
     assert found["acc"].share >= 0.75
     assert found["robust_acc"].share <= found["acc"].share - 0.15

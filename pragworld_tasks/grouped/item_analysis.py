@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pragworld_tasks.data.breakdowns import alteration_category, question_type
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import check_same_documents
 from pragworld_tasks.evaluation.scoring import ScoreReport
@@ -34,7 +34,7 @@ class Item:
     breaks_group: bool
     is_disputed: bool
     is_undetermined: bool
-    answers: Mapping[str, Answer | None]
+    answers: Mapping[str, str | None]
 
 
 def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
