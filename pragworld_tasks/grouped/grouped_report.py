@@ -51,8 +51,7 @@ class GroupedReport(Printed):
     @cached_property
     def detectable(self) -> dict[str, float]:
         """The differences, in points, that `detectable_difference` finds for scores of 0 and 1."""
-        names = ("robust_acc", "acc") if "robust_acc" in self.tallies else ()
-        return {name: 100 * detectable_difference(self.tallies[name]) for name in names}
+        return detectable_points(self.tallies) if "robust_acc" in self.tallies else {}
 
     def table(self) -> tuple[str, list[str], list[list[str]]]:
         """Return the metrics as a title, headers and rows."""
@@ -67,6 +66,12 @@ class GroupedReport(Printed):
         shares = {name: share.model_dump(mode="json") for name, share in self.metrics.items()}
         points = {name: null_if_nan(of) for name, of in self.detectable.items()}
         return {"title": self.title, "metrics": shares, "detectable": points}
+
+
+def detectable_points(tallies: Mapping[str, Tally]) -> dict[str, float]:
+    """Return the differences, in points, that `detectable_difference` finds in main metrics."""
+    names = [name for name in ("robust_acc", "acc") if name in tallies]
+    return {name: 100 * detectable_difference(tallies[name]) for name in names}
 
 
 def score_groups(path: str | Path, group_by: str, metric: str | None = None) -> GroupedReport:

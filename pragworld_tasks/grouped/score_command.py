@@ -112,8 +112,10 @@ def _score_splits(options: argparse.Namespace) -> None:
     """Score runs on our splits, and compare them."""
     from pragworld_tasks.evaluation.comparison import compare_scores
     from pragworld_tasks.evaluation.runs import common_split, find_runs
+    from pragworld_tasks.grouped.grouped_report import detectable_points
     from pragworld_tasks.grouped.item_analysis import analyze_items, items_csv
     from pragworld_tasks.grouped.runs_table import runs_table
+    from pragworld_tasks.text import format_number
 
     wanted = options.split or (OWN if options.documents else None)
     runs = find_runs(options.runs, wanted)
@@ -138,8 +140,11 @@ def _score_splits(options: argparse.Namespace) -> None:
     if len(runs) > 1:
         print(runs_table(reports, *against))
     else:
+        report = reports[runs[0].name]
         texts = [comparison.to_text() for comparison in compared.values()]
-        print("\n".join([reports[runs[0].name].to_text(), *texts]))
+        points = detectable_points(report.tallies).items()
+        shown = ", ".join(f"{format_number(value, '.1f')} in {name}" for name, value in points)
+        print(report.to_text(), f"detectable difference, in points: {shown}", *texts, sep="\n")
 
 
 def _scored_documents(

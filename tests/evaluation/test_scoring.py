@@ -181,7 +181,7 @@ def test_comparison_of_two_runs(
     line = "exact McNemar test on {}: only the first right {}, only the second 0, p = {}"
     assert line.format("documents", 6, "0.0312") in shown
     assert line.format("groups", 3, "0.25") in shown
-    assert "\nright.jsonl minus yes.jsonl\n" in shown
+    assert "\ndetectable difference, in points: - in robust_acc, - in acc\nright.jsonl" in shown
     first, second = (find_runs([str(path)], "manual")[0].score(MANUAL) for path in (right, yes))
     comparison = compare_scores(first, second)
     assert str(comparison) in shown
