@@ -455,10 +455,12 @@ def test_turns_ago_counts_the_exchanges_since_the_things_were_mentioned() -> Non
             continue
         since = "\n".join(document.context.split("\n")[-2 * document.turns_ago :])
         question = f" {document.question.replace('?', ' ')}"
-        asked = [
-            thing
-            for thing in things
-            if f" {thing} " in question or f" {singular(thing)} " in question
-        ]
-        assert asked
-        assert not any(thing in since for thing in asked)
+        asked = max(  # not the potatoes, but the sweet potatoes
+            (
+                thing
+                for thing in things
+                if f" {thing} " in question or f" {singular(thing)} " in question
+            ),
+            key=len,
+        )
+        assert f" {asked}" not in since
