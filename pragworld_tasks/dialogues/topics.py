@@ -443,7 +443,7 @@ def _quantified(scene: Scene, amount: Amount) -> list[Exchange]:
 
 
 def _found_before(scene: Scene, thing: str, place: str, is_of_all: bool) -> list[Exchange]:
-    """Return perhaps where things are, if so that all may be there, before their amount is asked."""
+    """Return perhaps where things are, all of them if so told, before their amount is asked."""
     kind = scene.rng.below(10)
     if kind < 1:
         return _in_container(scene, thing, place)[:1]
