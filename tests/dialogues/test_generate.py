@@ -49,7 +49,7 @@ from pragworld_tasks.dialogues.world import interpret
 GROUPS = 1200 if os.environ.get("PRAGWORLD_LONG") else 600
 # Checksum of the documents of five groups of every split. If it changes, change
 # `GENERATOR_VERSION`.
-CHECKSUM = "c959243be228c8fe19ce4faee44ecfaa91effff245f9172abd8da468272c63fd"
+CHECKSUM = "1d3786e1a074bd7664229645e169ea38f990f25285c45f2ee5eb4acd1d6729e8"
 
 
 @pytest.fixture(scope="module")
