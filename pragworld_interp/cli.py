@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -30,13 +30,16 @@ from pragworld_tasks.layers.report import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     Intervention,
+    Into,
     Module,
+    PatchedModule,
     Replacement,
     check_positions,
 )
 from pragworld_tasks.layers.token_report import TokenReport, read_patched_tokens
 
 if TYPE_CHECKING:
+    from pragworld_interp.run.loading import Model
     from pragworld_interp.run.sweeps import Sweep
 
 # torch and whatever needs it are imported by the sweeps only: the help, `plot` and `compare` run
@@ -91,7 +94,9 @@ def _add_ablate(commands: Commands) -> None:
         example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
         "--out layers.json\n"
         "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
-        "--layers 10-13 --replacement counterfactual --out heads.json",
+        "--layers 10-13 --replacement counterfactual --out heads.json\n"
+        "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--revert Qwen/Qwen2.5-0.5B --out reverted.json",
     )
     add = command.add_argument
     add(
@@ -100,20 +105,7 @@ def _add_ablate(commands: Commands) -> None:
         choices=get_args(Module),
         help="part to ablate; heads for those of the attention, one at a time; default: mlp",
     )
-    add(
-        "--layers",
-        metavar="LAYERS",
-        help="layers to ablate: numbers and ranges such as 0-9,12, or 5+7 for layers together; "
-        "default: every layer",
-    )
-    add(
-        "--positions",
-        type=str.strip,
-        default="all",
-        help="positions at which to ablate: all, those of the dialogue or the question, the last, "
-        "or a span start:stop, which counts tokens as Python does; with --replacement "
-        "counterfactual also those of `patch`; default: all",
-    )
+    _add_layers(command, "with --replacement counterfactual also")
     add(
         "--replacement",
         default="zero",
@@ -121,21 +113,41 @@ def _add_ablate(commands: Commands) -> None:
         help="what replaces its output: zeros; its mean over positions of the same kind (dialogue, "
         "altered words, question, last, rest) in all prompts; its output at a random position of a "
         "random prompt; or, at aligned positions, that in the original (for the original, in a "
-        "variant with another answer); default: zero",
+        "variant with another answer); or all of these in turn, where a layer's role has to hold "
+        "under each; default: zero",
     )
     add("--seed", type=int, default=0, help="seed of --replacement resample; default: 0")
+    add(
+        "--revert",
+        metavar="BASE",
+        help="run the layers of the model that this one was fine-tuned from instead: each alone, "
+        "then from the first one on",
+    )
     _add_shared(command)
 
 
 def _ablate(options: argparse.Namespace) -> None:
-    seed = options.seed if options.replacement == "resample" else None
+    seed = options.seed if options.replacement in ("resample", "all") else None
     intervention = Intervention(options.module, options.replacement, seed, options.positions)
-    layers = None if options.layers is None else parse_layers(options.layers)
+    if options.revert is not None:
+        if (options.module, options.replacement, options.positions) != ("mlp", "zero", "all"):
+            raise InputError(
+                "--revert runs whole layers of another model; leave out --module, --replacement "
+                "and --positions"
+            )
+        intervention = Intervention("block", "base", base=options.revert)
+    layers = options.layers and parse_layers(options.layers)
     sweep = _prepare(options)
 
     from pragworld_interp.run.sweeps import ablate_layers
 
-    report = ablate_layers(sweep, intervention, layers, options.out)
+    base = None
+    if options.revert is not None:
+        from pragworld_interp.run.loading import load_decoder
+
+        base_settings = {"name": options.revert, "revision": None, "adapter": None}
+        base, _ = load_decoder(replace(_model(options), **base_settings, dtype=sweep.model.dtype))
+    report = ablate_layers(sweep, intervention, layers, options.out, base)
     if report is not None:
         print(report.to_text())
 
@@ -145,23 +157,32 @@ def _add_patch(commands: Commands) -> None:
         commands,
         "patch",
         _patch,
-        "measure the direct effect of the residuals at each layer",
+        "measure the direct effect of the residuals, or of a part, at each layer",
         description="Runs each original prompt with the residuals of one layer replaced by those "
         f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
         example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
         "--out patching.json\n"
+        "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
+        "--layers 10-13 --into altered --out heads.json\n"
         "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual --row 125 "
         "--out trace.json",
     )
-    command.add_argument(
-        "--positions",
-        type=str.strip,
-        default="all",
-        help="positions to patch: all with aligned tokens; those in the dialogue, the question, or "
-        "a span start:stop, which counts tokens as Python does; the last; the altered tokens; or "
-        "utterance, the other tokens of the altered utterances; default: all",
+    add = command.add_argument
+    add(
+        "--module",
+        default="residual",
+        choices=get_args(PatchedModule),
+        help="what to patch: the residual stream at the input of a layer, the output of its MLP or "
+        "of its attention, or its heads, one at a time; default: residual",
     )
-    command.add_argument(
+    add(
+        "--into",
+        default="original",
+        choices=get_args(Into),
+        help="the prompt that is patched from the other one; default: original",
+    )
+    _add_layers(command, "also")
+    add(
         "--row",
         type=int,
         metavar="N",
@@ -173,10 +194,13 @@ def _add_patch(commands: Commands) -> None:
 
 def _patch(options: argparse.Namespace) -> None:
     check_positions(options.positions, PARTS_OF_PAIRS)
-    if options.row is not None and (options.positions, options.limit) != ("all", None):
+    chosen = (options.module, options.into, options.layers, options.positions, options.limit)
+    if options.row is not None and chosen != ("residual", "original", None, "all", None):
         raise InputError(
-            "--row patches every token of one variant; leave out --positions and --limit"
+            "--row patches the residuals of every token of one variant; leave out --positions, "
+            "--limit, --module, --into and --layers"
         )
+    layers = options.layers and parse_layers(options.layers)
     sweep = _prepare(options, options.row)
 
     from pragworld_interp.run.sweeps import patch_layers
@@ -184,12 +208,32 @@ def _patch(options: argparse.Namespace) -> None:
 
     report: PatchingReport | TokenReport | None
     if options.row is None:
-        report = patch_layers(sweep, options.positions, options.out)
+        what = (options.positions, options.module, options.into, layers)
+        report = patch_layers(sweep, *what, options.out)
     else:
         report = trace_layers(sweep)
         report.write(options.out, options.overwrite)
     if report is not None:
         print(report.to_text())
+
+
+def _add_layers(command: argparse.ArgumentParser, of_pairs: str) -> None:
+    """Add the options of layers and positions; some positions exist in pairs of prompts only."""
+    add = command.add_argument
+    add(
+        "--layers",
+        metavar="LAYERS",
+        help="layers: numbers and ranges such as 0-9,12, or 5+7 for layers together; default: "
+        "every layer",
+    )
+    add(
+        "--positions",
+        type=str.strip,
+        default="all",
+        help="all (of a pair, those with aligned tokens), dialogue, question, last, or a span "
+        f"start:stop, which counts tokens as Python does; {of_pairs} altered for the altered "
+        "tokens, or utterance for the rest of their utterances; default: all",
+    )
 
 
 def _add_shared(command: argparse.ArgumentParser) -> None:
@@ -262,13 +306,18 @@ def _prepare(options: argparse.Namespace, row: int | None = None) -> "Sweep":
     documents = [document for document in documents if document.group in groups]
     with _needs_packages("`ablate` and `patch` need"):
         from pragworld_interp.prompts.examples import document_examples
-        from pragworld_interp.run.loading import Model, load_decoder
+        from pragworld_interp.run.loading import load_decoder
         from pragworld_interp.run.sweeps import make_sweep
 
     examples = document_examples(documents)
-    model = Model(**{field.name: getattr(options, field.name) for field in fields(Model)})
-    decoder, identity = load_decoder(model, documents[0].labels)
+    decoder, identity = load_decoder(_model(options), documents[0].labels)
     return make_sweep(decoder, identity, examples, generator, options.engine, options.batch_tokens)
+
+
+def _model(options: argparse.Namespace) -> "Model":
+    from pragworld_interp.run.loading import Model
+
+    return Model(**{field.name: getattr(options, field.name) for field in fields(Model)})
 
 
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:

@@ -125,7 +125,7 @@ def _chosen_layers(
     numbers = report.selected_layers(role, by)
     if not numbers:
         raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
-    return report.intervention.module, numbers, report.model
+    return cast(Module, report.intervention.module), numbers, report.model
 
 
 def _check_model(layers: str, swept: ModelIdentity, count: int, name: str) -> None:

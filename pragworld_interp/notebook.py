@@ -18,7 +18,9 @@ from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PatchingReport
 from pragworld_tasks.layers.settings import (
     Intervention,
+    Into,
     Module,
+    PatchedModule,
     Replacement,
     check_choice,
 )
@@ -39,6 +41,7 @@ def ablate(
     seed: int = 0,
     layers: Layers | None = None,
     positions: str = "all",
+    revert: Any = None,
     engine: EngineName = "sweep",
     chat_template: bool = False,
     batch_tokens: int | None = None,
@@ -60,13 +63,16 @@ def ablate(
         replacement: What replaces its output: "zero"; its "mean" over all positions of the same
             kind (dialogue, altered words, question, last, or rest); "resample", its output at a
             random position of a random prompt; or "counterfactual", at aligned positions that in
-            the group's original, and for an original in a variant with another answer.
+            the group's original, and for an original in a variant with another answer; or "all"
+            of these in turn, where the role of a layer has to hold under each.
         seed: The seed of "resample".
         layers: The layers to ablate, such as `[3, 4, (5, 7)]`, where 5 and 7 are ablated together;
             None for every layer.
         positions: The positions at which to ablate: "all"; those of the "dialogue" or the
             "question"; the "last"; or a span such as "-5:", which means what a Python slice of the
             tokens does. With "counterfactual" also those of `patch`.
+        revert: The model that this one was fine-tuned from, whose layers take the place of this
+            one's: each alone, then from the first one on; None to ablate.
         engine: "sweep" for all layers in one pass; "pyvene" for pyvene's interventions, one prompt
             and one layer at a time.
         chat_template: Whether prompts go through the tokenizer's chat template.
@@ -96,12 +102,17 @@ def ablate(
         >>> ablate(model, tokenizer, **own).plain.accuracy.total
         2
     """
-    drawn = int(seed) if replacement == "resample" else None
+    drawn = int(seed) if replacement in ("resample", "all") else None
     intervention = Intervention(module, replacement, drawn, positions)
+    if revert is not None:
+        intervention = Intervention("block", "base", base=_name(revert))
     own = OwnPrompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
-        report = ablate_layers(sweep, intervention, layers)
+        base = None
+        if revert is not None:
+            base = from_model(revert, tokenizer, chat_template, sweep.decoder.labels)
+        report = ablate_layers(sweep, intervention, layers, base=base)
     assert report is not None
     return report
 
@@ -115,12 +126,15 @@ def patch(
     labels: Iterable[str] | Iterable[Iterable[str]] = (),
     answers: Iterable[str] = (),
     groups: Iterable[Hashable] | None = None,
+    module: PatchedModule = "residual",
+    into: Into = "original",
+    layers: Layers | None = None,
     positions: str = "all",
     engine: EngineName = "sweep",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> PatchingReport:
-    """Patch the residuals at each layer in turn (PragWorld paper, section 6.1).
+    """Patch the residuals at each layer in turn (PragWorld paper, section 6.1), or parts of layers.
 
     Args:
         model: A causal language model of transformers.
@@ -131,6 +145,10 @@ def patch(
         labels: As in `ablate`.
         answers: As in `ablate`.
         groups: As in `ablate`.
+        module: What to patch: the "residual" stream at the input of a layer, the output of its
+            "mlp" or "attention", or its "heads", one at a time.
+        into: Which prompt of a pair is patched from the other one: "original" or "altered".
+        layers: As in `ablate`.
         positions: The positions to patch: "all" with aligned tokens; those in the "dialogue", in
             the "question", or in a span such as "-5:", which means what a Python slice of the
             tokens does; the "last" one; the "altered" tokens, where they have a counterpart; or
@@ -158,7 +176,7 @@ def patch(
     own = OwnPrompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
-        report = patch_layers(sweep, positions)
+        report = patch_layers(sweep, positions, module, into, layers)
     assert report is not None
     return report
 
@@ -257,7 +275,7 @@ def _prepared(
             )
         identity = model_identity(
             decoder,
-            getattr(model, "name_or_path", "") or model.config.get_text_config().model_type,
+            _name(model),
             getattr(model.config, "_commit_hash", None),
             adapter=None,
             chat_template=chat_template,
@@ -266,3 +284,7 @@ def _prepared(
     finally:
         for module, is_training in modes:
             module.training = is_training
+
+
+def _name(model: Any) -> str:
+    return getattr(model, "name_or_path", "") or str(model.config.get_text_config().model_type)

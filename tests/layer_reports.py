@@ -54,12 +54,13 @@ def make_report(
     settings: StatisticsSettings = QUICK,
     intervention: Intervention | None = None,
 ) -> LayerReport:
+    intervention = intervention or Intervention("mlp", "zero")
     model = ModelIdentity(
         name=name,
         revision="main",
         adapter=adapter,
         dtype="float32",
-        layers=yes.shape[1] - 1,
+        layers=(yes.shape[1] - 1) // len(intervention.nulls),
         labels=(" yes", " no"),
         chat_template=False,
     )
@@ -69,7 +70,7 @@ def make_report(
     return LayerReport(
         model,
         data_identity(examples),
-        intervention or Intervention("mlp", "zero"),
+        intervention,
         every_layer(model.layers),
         document_results(examples, gold),
         settings,

@@ -30,13 +30,7 @@ from pragworld_tasks.errors import InputError
 def tree_obstacle(
     decoder: Decoder, groups: Sequence[Sequence[Tokens]], longest_tree: int
 ) -> str | None:
-    """Return why the prompts of groups cannot be packed as trees; None if they can.
-
-    Args:
-        decoder: The model.
-        groups: The prompts of each group, or the longest and the shortest of them.
-        longest_tree: The tokens of the longest tree that is about to run.
-    """
+    """Return why the prompts of groups cannot be packed as trees; None if they can."""
     longest = max(len(prompt) for prompts in groups for prompt in prompts)
     limit = rope_limit(decoder.model)
     if decoder.window is not None and longest > decoder.window:
@@ -110,10 +104,6 @@ def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
     Models whose attention does not support a mask of four dimensions (linear attention, ALiBi, some
     fused kernels) or does not see all tokens (windows) give others, or fail. A lack of memory says
     nothing about the model and is raised.
-
-    Args:
-        decoder: The model.
-        prompts: The prompts of a group that is about to be run, the longest one.
     """
     tree = pack_trees([build_tree(prompts)], decoder.dtype)
     longest = max(range(len(prompts)), key=lambda number: len(prompts[number]))

@@ -26,17 +26,11 @@ _TOKENS = 6  # that a model is tried on, two rows of three
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads of a layer's attention.
+    """The heads of a layer's attention."""
 
-    Attributes:
-        projection: The module into which the outputs of all heads go, side by side.
-        count: How many they are.
-        width: The width of each.
-    """
-
-    projection: nn.Module
+    projection: nn.Module  # into which the outputs of all heads go, side by side
     count: int
-    width: int
+    width: int  # of each
 
     def columns(self, head: int) -> slice:
         """Return the columns of a head among those that go into the projection."""
@@ -45,26 +39,16 @@ class Heads:
 
 @dataclass(frozen=True)
 class Block:
-    """One layer of a decoder, and its two parts.
-
-    Attributes:
-        module: The layer.
-        attention, mlp: The modules whose outputs are added to the residuals.
-        heads: The heads of the attention; None if it has none that can be told apart.
-        returned: How many things the layer returns in a tuple; 0 for the residuals alone.
-        folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
-        head_bias: Whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT).
-        adds_in_place: Whether it adds something to the output of the MLP in place (Falcon).
-    """
+    """One layer of a decoder, and the two parts whose outputs are added to the residuals."""
 
     module: nn.Module
     attention: nn.Module
     mlp: nn.Module
-    heads: Heads | None
-    returned: int
-    folded: bool
-    head_bias: bool
-    adds_in_place: bool
+    heads: Heads | None  # None if they cannot be told apart
+    returned: int  # how many things it returns in a tuple; 0 for the residuals alone
+    folded: bool  # whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM)
+    head_bias: bool  # whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT)
+    adds_in_place: bool  # whether it adds something to the output of the MLP in place (Falcon)
 
     def as_returned(self, hidden: Tensor) -> Any:
         """Return residuals in the form in which the block returns them."""
@@ -106,9 +90,6 @@ class Decoder:
         its blocks bypassed. If the unembedding is a plain matrix, only the rows of the labels
         are multiplied.
 
-        Args:
-            hidden: [n, width] residuals.
-
         Returns:
             [n, labels] logits, in float32.
         """
@@ -124,34 +105,11 @@ class Decoder:
             ).logits
         return logits[:, -1, columns].float()
 
-    @torch.inference_mode()
-    def first_overflow(self, prompt: Sequence[int]) -> int | None:
-        """Return the first layer whose residuals at the end of a prompt are not all finite."""
-        finite: list[bool] = []
-
-        def record(_: nn.Module, __: Any, output: Any) -> None:
-            finite.append(bool(first_tensor(output)[0, -1].isfinite().all()))
-
-        with ExitStack() as stack:
-            for block in self.blocks:
-                stack.callback(block.module.register_forward_hook(record).remove)
-            ids = torch.tensor([prompt], device=self.device)
-            self.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
-        return finite.index(False) if False in finite else None
-
 
 def from_model(
     model: Any, tokenizer: Any, chat_template: bool = False, labels: Sequence[int] | None = None
 ) -> Decoder:
-    """Return the decoder of a causal language model.
-
-    Args:
-        model: The model.
-        tokenizer: Its tokenizer.
-        chat_template: Whether prompts go through the tokenizer's chat template, which decides the
-            tokens of yes and no.
-        labels: The tokens whose logits count; None for yes and no.
-    """
+    """Return the decoder of a causal language model."""
     labels = label_tokens(tokenizer, chat_template) if labels is None else labels
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
@@ -173,10 +131,6 @@ def with_adapter_inside(model: Any, adapter: str) -> Any:
     """Return the model in a PeftModel, whose modules include the adapter; any other model as it is.
 
     The wrapper runs the unembedding at every position even where residuals are wanted only.
-
-    Args:
-        model: The model.
-        adapter: What an error calls the adapter.
     """
     if not hasattr(model, "get_base_model"):
         return model

@@ -8,7 +8,7 @@ pyvene's interventions. They share what is replaced by what, which stands here, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from pragworld_interp.engine.modules import Side
 from pragworld_interp.prompts.alignment import PatchingPair, Tokens, position_kinds
 from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.settings import PatchedModule, Replacement, Target
+from pragworld_tasks.layers.settings import PatchedModule, Target
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
 
@@ -26,22 +26,17 @@ SAMPLES = 256  # the outputs of each layer that "resample" draws from
 class ModuleChange:
     """What is replaced by what, in one run after another.
 
-    Attributes:
-        module: What is replaced: the "residual" stream at the input of a layer; what a part of the
-            layer returns; or, of a head, its part of what the projection of the layer receives.
-        targets: The layers, or sets of them, or heads, in turn.
-        replacement: What replaces it: samples in `outputs`, or what `pairs` say.
-        positions: The positions at which samples replace it; see `layers.settings`.
-        outputs: [samples, width] by layer; None stands for zeros.
-        pairs: By the number of a group, what is patched from which plain run, instead of samples.
+    Replaced is the residual stream at the input of a layer; what a part of the layer returns; of a
+    head, its part of what the projection of the layer receives; or the whole block.
     """
 
-    module: PatchedModule
-    targets: tuple[Target, ...]
-    replacement: Replacement = "zero"
-    positions: str = "all"
-    outputs: Mapping[int, Tensor] | None = None
-    pairs: Mapping[int, Sequence[PatchingPair]] | None = None
+    module: PatchedModule | Literal["block"]
+    targets: tuple[Target, ...]  # in turn
+    replacement: str = "zero"
+    positions: str = "all"  # at which samples replace it
+    outputs: Mapping[int, Tensor] | None = None  # [samples, width] by layer; None for zeros
+    pairs: Mapping[int, Sequence[PatchingPair]] | None = None  # of groups, instead of samples
+    base: Sequence[Block] = ()  # which replace blocks
 
     def marks(self, group: PromptGroup) -> list[list[int]]:
         """Return which sample each position of each prompt gets; -1 for none."""
@@ -90,18 +85,12 @@ class ModuleChange:
 
 
 class Places(NamedTuple):
-    """Where a tensor of runs is replaced, and what by.
+    """Where a tensor of runs is replaced, and what by."""
 
-    Attributes:
-        indices: [k] runs, their positions, and the samples; or instead of samples the rows of the
-            plain run's batch and the positions there.
-        shape: The number of runs, and their length.
-        plain_shape: Those of the batch.
-    """
-
+    # [k] runs, their positions, and samples; or instead of samples, rows and columns of the batch.
     indices: tuple[Tensor, ...]
-    shape: tuple[int, int]
-    plain_shape: tuple[int, int]
+    shape: tuple[int, int]  # the number of runs, and their length
+    plain_shape: tuple[int, int]  # those of the batch
 
 
 def _text_hashes(prompt: Tokens) -> list[int]:
@@ -121,7 +110,7 @@ def columns_of(block: Block, target: Target) -> slice:
     return block.heads.columns(target.head)
 
 
-def ablated_module(block: Block, module: PatchedModule) -> nn.Module:
+def ablated_module(block: Block, module: str) -> nn.Module:
     """Return the module of a block whose output, or for heads whose input, is replaced."""
     if module == "heads":
         if block.heads is None:
@@ -134,15 +123,16 @@ def ablated_module(block: Block, module: PatchedModule) -> nn.Module:
 
 
 class Logits(NamedTuple):
-    """Logits of the labels, in float32.
+    """Logits of the labels, in float32. The runs are the prompts, or the pairs of a change."""
 
-    Attributes:
-        plain: [prompts, labels] of the plain run.
-        changed: [targets, runs, labels]. The runs are the prompts, or the pairs of a change.
-    """
+    lens: Tensor  # [layers, prompts, labels] of the plain run, read behind each layer
+    changed: Tensor  # [targets, runs, labels]
+    direct: Tensor  # the same if layers behind the target add what they do in the plain run
 
-    plain: Tensor
-    changed: Tensor
+    @property
+    def plain(self) -> Tensor:
+        """The logits of the plain run, [prompts, labels]."""
+        return self.lens[-1]
 
 
 class Engine(Protocol):

@@ -82,9 +82,9 @@ class OnePassEngine:
             targets = tuple(change.targets[number] for number in order[start : start + most])
             some = replace(change, targets=targets)
             passes.append(_Pass(self.decoder, groups, batch, self.trees, some).logits(budget))
-        places = torch.tensor(order).argsort()
-        changed = torch.cat([logits.changed for logits in passes])
-        return Logits(passes[0].plain, changed[places.to(changed.device)])
+        places = torch.tensor(order).argsort().to(passes[0].lens.device)
+        _, changed, direct = (torch.cat(parts)[places] for parts in zip(*passes, strict=True))
+        return Logits(passes[0].lens, changed, direct)
 
 
 class _Pass:
@@ -107,20 +107,22 @@ class _Pass:
             self._branches = _branches_of_pairs(pairs, batch, trees, change, decoder.device)
         self._layers = {layer for target in change.targets for layer in target.layers}
         self._plain = torch.empty(0)
+        self._lens: list[Tensor] = []  # residuals of the plain run at the ends, behind each layer
 
     def logits(self, chunk: int) -> Logits:
         """Run the model, with roughly `chunk` tokens at a time."""
         keys = self._keeps_keys
         sweep_layers(self._decoder, self._batch, self._at_layer, chunk=chunk, keep_keys=keys)
-        plain = _at(self._plain, self._batch.ends)
-        count, width = len(self._change.targets), plain.shape[1]
-        ends = [plain.new_empty(count, 0, width)]
+        lens = torch.stack([residuals.to(self._plain.device) for residuals in self._lens])
+        count = len(self._change.targets)
+        ends = [lens.new_empty(2 * count, 0, lens.shape[2])]
         ends += [branches.ends(self._plain) for branches in self._branches]
         order = torch.tensor([number for own in self._branches for number in own.order]).long()
-        changed = torch.cat(ends, 1)[:, order.argsort().to(plain.device)]
-        logits = self._decoder.label_logits(torch.cat([plain, changed.flatten(0, 1)]))
-        by_target = logits[len(plain) :].view(count, len(order), logits.shape[1])
-        return Logits(logits[: len(plain)], by_target)
+        changed = torch.cat(ends, 1)[:, order.argsort().to(lens.device)]
+        read, runs = lens.flatten(0, 1), changed.flatten(0, 1)
+        logits = self._decoder.label_logits(torch.cat([read, runs]))
+        by_run = logits[len(read) :].view(2, count, len(order), logits.shape[1])
+        return Logits(logits[: len(read)].view(*lens.shape[:2], logits.shape[1]), *by_run)
 
     def _at_layer(self, live: LiveBlock, hidden: Tensor) -> Tensor:
         block, found = live.block, dict[nn.Module, list[Any]]()
@@ -132,46 +134,40 @@ class _Pass:
                 for module, side in places.items():
                     found[module] = stack.enter_context(recorded_tensors(module, side))
             self._plain = live.run_once(hidden)
+        self._lens.append(_at(self._plain, self._batch.ends))
         for branches in self._branches:
-            branches.at_layer(live, hidden, found)
+            branches.at_layer(live, hidden, self._plain, found)
         return self._plain
 
 
 class _Branches:
-    """The residuals of runs that go through blocks together, so far, for each target.
-
-    Attributes:
-        order: Which of all answers are read from them.
-    """
+    """The residuals of runs that go through blocks together, so far, for each target."""
 
     def __init__(
         self, change: ModuleChange, runs: Runs, places: Places, ends: Ends, order: Sequence[int]
     ) -> None:
-        """Set what the branches run on.
+        """Set what the branches run on, and where a tensor of them is replaced.
 
-        Args:
-            change: What is changed in them.
-            runs: All rows of the batch, some of them, or suffixes.
-            places: Where a tensor of these runs is replaced.
-            ends: [answers, 2] the runs and the positions where answers are read, and the rows and
-                columns of the batch.
-            order: See above.
+        Answers are read at the ends, [answers, 2] runs and positions, and rows and columns.
         """
-        self.order = order
+        self.order = order  # which of all answers they are
         self._change, self._runs, self._places = change, runs, places
         self._ends, self._plain_ends = ends
         self._residuals = torch.empty(0)  # [targets, runs, length, width]
         self._same: list[int] = []  # targets whose runs are the plain one
+        self._added: dict[int, Tensor] = {}  # by the last layer of each target, where answers are
 
     def at_layer(
-        self, live: LiveBlock, hidden: Tensor, found: Mapping[nn.Module, list[Any]]
+        self,
+        live: LiveBlock,
+        hidden: Tensor,
+        plain: Tensor,
+        found: Mapping[nn.Module, list[Any]],
     ) -> None:
         """Run the branches through a block, and fork or change those whose target it is.
 
-        Args:
-            live: The block.
-            hidden: [rows, length, width] residuals of the plain run before it.
-            found: What modules of the block received or returned in the plain run.
+        The residuals of the plain run are `hidden` before it and `plain` behind it; `found` is what
+        its modules received or returned in the plain run.
         """
         change, layer = self._change, live.number
         own = self._part(hidden)
@@ -189,13 +185,20 @@ class _Branches:
                 # tokens are the same and their embeddings hold no positions.
                 if change.targets[number].layers == (0,) and torch.equal(changed, own):
                     self._same.append(number)
+                    self._residuals[number] = self._part(plain)
             running = begun.union(here).difference(self._same)
         for part in _stretches(sorted(running)):
             live.run(self._residuals[part].flatten(0, 1), self._runs)
-        if change.module != "residual":
-            for number, residuals in before.items():
+        for number, residuals in before.items():
+            if change.module == "block":
+                base = change.base[layer].module
+                self._residuals[number] = live.run_once(residuals, self._runs, base)
+            elif change.module != "residual":
                 with self._changed(live, number, found, is_new=number not in begun):
                     self._residuals[number] = live.run_once(residuals, self._runs)
+            if layer == change.targets[number].layers[-1]:
+                own_ends = _at(self._residuals[number], self._ends)
+                self._added[number] = own_ends - _at(plain, self._plain_ends)
 
     @contextmanager
     def _changed(
@@ -231,15 +234,14 @@ class _Branches:
         return tensor if self._runs is None else tensor[self._runs.to(tensor.device)]
 
     def ends(self, plain: Tensor) -> Tensor:
-        """Return the [targets, answers, width] residuals where answers are read.
+        """Return the [2 * targets, answers, width] residuals where answers are read.
 
-        Args:
-            plain: [rows, length, width] residuals of the plain run after the last block.
+        They are those of the branches, then of the plain run with what a branch adds.
         """
-        runs, positions = self._ends.to(plain.device).unbind(1)
-        ends = self._residuals[:, runs, positions]
-        ends[self._same] = _at(plain, self._plain_ends)
-        return ends
+        own = _at(plain, self._plain_ends)
+        numbers = range(len(self._residuals))
+        changed = [own if n in self._same else _at(self._residuals[n], self._ends) for n in numbers]
+        return torch.stack(changed + [own + self._added[n].to(own.device) for n in numbers])
 
 
 def _at(residuals: Tensor, ends: Tensor) -> Tensor:

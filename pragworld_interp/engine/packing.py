@@ -49,12 +49,7 @@ class Batch:
 
 
 def pad_prompts(prompts: Sequence[Tokens], marks: Sequence[Sequence[int]] | None = None) -> Batch:
-    """Return a batch with one row for each prompt, padded to the longest.
-
-    Args:
-        prompts: The prompts.
-        marks: The mark of each position of each prompt; None for 0 everywhere.
-    """
+    """Return a batch with one row for each prompt, padded to the longest."""
     length = max(map(len, prompts))
     ids = torch.zeros(len(prompts), length, dtype=torch.long)
     mask = torch.zeros_like(ids)
@@ -81,13 +76,7 @@ class TokenTree:
 def build_tree(
     prompts: Sequence[Tokens], marks: Sequence[Sequence[int]] | None = None
 ) -> TokenTree:
-    """Return the token tree of some prompts.
-
-    Args:
-        prompts: The prompts.
-        marks: The mark of each position of each prompt; None for 0 everywhere. Prompts share a
-            token only if it has one mark.
-    """
+    """Return the token tree of some prompts."""
     tree = TokenTree([], [], [])
     children: dict[tuple[int, int, int], int] = {}
     for number, prompt in enumerate(prompts):
@@ -133,14 +122,7 @@ def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
 def group_batch(
     groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype, marks: GroupMarks | None = None
 ) -> Batch:
-    """Return the prompts of groups as a batch: each group a tree, or each prompt a row.
-
-    Args:
-        groups: The groups.
-        trees: Whether they are trees.
-        dtype: The type of the residuals.
-        marks: Returns the mark of each position of each prompt of a group; None for 0 everywhere.
-    """
+    """Return the prompts of groups as a batch: each group a tree, or each prompt a row."""
     if trees:
         return pack_trees([group_tree(group, marks) for group in groups], dtype)
     prompts = [prompt for group in groups for prompt in group.prompts]
@@ -170,10 +152,6 @@ def work_units(
 
 def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[list[int]]:
     """Group units of work of similar lengths into batches, the longest first.
-
-    Args:
-        sizes: The rows and the length of each unit.
-        budget: The largest batch in tokens, padding included. A larger unit is a batch of its own.
 
     Yields:
         The positions of the units of one batch. Its tokens are at most `MOST_PADDING` times those

@@ -8,7 +8,7 @@ pyvene has no table for work too.
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from pragworld_interp.engine.decoder import Decoder
 from pragworld_interp.engine.interventions import Logits, ModuleChange, Places, columns_of
-from pragworld_interp.engine.modules import Side
+from pragworld_interp.engine.modules import Side, replaced_forward
 from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_interp.prompts.alignment import Tokens
 from pragworld_interp.prompts.tokenization import PromptGroup
@@ -30,6 +30,9 @@ try:
         import pyvene
 except ImportError as error:
     raise InputError("the engine pyvene needs pyvene: pip install 'pragworld[interp]'") from error
+
+
+_ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -53,34 +56,78 @@ class PyveneEngine:
     def logits(self, groups: Sequence[PromptGroup], change: ModuleChange, budget: int) -> Logits:
         """Return the logits. Each prompt runs alone, once for each target and plain."""
         decoder = self.decoder
-        layers = sorted({layer for target in change.targets for layer in target.layers})
-        observed = _Intervenable(
-            [_at_place(decoder, change, layer) for layer in layers], decoder.model
-        )
-        changed = [
-            _Intervenable(
-                [_at_place(decoder, change, layer, target) for layer in target.layers],
-                decoder.model,
-            )
-            for target in change.targets
-        ]
-        plain, by_target = [], []
+        every = range(len(decoder.blocks))
+        touched = {layer for target in change.targets for layer in target.layers}
+        places = [] if change.pairs is None else [(layer, _ALL) for layer in sorted(touched)]
+        observed = _intervenable(decoder, change, [*places, *((layer, None) for layer in every)])
+        changed = [(target, _changing(decoder, change, target)) for target in change.targets]
+        runs: list[_Run] = []  # of prompts
+        plain, logits, ends = [], [], []
         with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
             for group in groups:
-                kept: list[dict[int, Tensor]] = []  # by prompt, the tensor of each layer
-                for prompt in group.prompts:
-                    kept.append({})
-                    keep = partial(_kept, kept[-1])
-                    plain.append(_label_logits(decoder, observed, prompt, keep))
-                for target, source, places in _changed_runs(group, change):
-                    tensors = kept[source] if change.pairs is not None else {}
-                    edit = partial(_edited, change, places, tensors)
-                    prompt = group.prompts[target]
-                    runs = [_label_logits(decoder, model, prompt, edit) for model in changed]
-                    by_target.append(torch.stack(runs))
-        shape = (len(changed), 0, len(decoder.labels))
-        every = torch.stack(by_target, 1) if by_target else torch.empty(shape)
-        return Logits(torch.stack(plain), every)
+                own_runs = [_Run() for _ in group.prompts]
+                runs += own_runs
+                for run, prompt in zip(own_runs, group.prompts, strict=True):
+                    plain.append(_label_logits(decoder, observed, prompt, run))
+                for number, source, where in _changed_runs(group, change):
+                    taken = own_runs[source].tensors if change.pairs is not None else {}
+                    own = own_runs[number].ends
+                    for target, model in changed:
+                        run = _Run(partial(_edited, change, where, taken))
+                        with _reverted(decoder, change, target):
+                            logits.append(_label_logits(decoder, model, group.prompts[number], run))
+                        (layer,) = run.ends
+                        ends.append(own[every[-1]] + run.ends[layer] - own[layer])
+        lens = decoder.label_logits(torch.stack([run.ends[at] for at in every for run in runs]))
+        lens = lens.cpu().view(len(every), len(runs), -1)
+        lens[-1] = torch.stack(plain)
+        if not ends:
+            return Logits(lens, *[lens.new_empty(len(changed), 0, lens.shape[2])] * 2)
+        by_run = torch.stack([torch.stack(logits), decoder.label_logits(torch.stack(ends)).cpu()])
+        return Logits(lens, *by_run.view(2, -1, len(changed), lens.shape[2]).transpose(1, 2))
+
+
+class _Run:
+    """What pyvene's interventions keep of a run.
+
+    Attributes:
+        tensors: Of each layer, what may be taken from the run.
+        ends: The residuals of the last token behind layers.
+    """
+
+    def __init__(self, edit: Callable[[int, Tensor, slice], Tensor] | None = None) -> None:
+        self.tensors: dict[int, Tensor] = {}
+        self.ends: dict[int, Tensor] = {}
+        self._edit = edit
+
+    def at(self, layer: int, own: Tensor, columns: slice | None) -> Tensor:
+        """Return what a tensor becomes: in some columns, or behind a layer what it is."""
+        if columns is None:
+            self.ends[layer] = own[0, -1].clone()
+        elif self._edit is None:
+            self.tensors[layer] = own.clone()
+        else:
+            return self._edit(layer, own, columns)
+        return own
+
+
+def _changing(decoder: Decoder, change: ModuleChange, target: Target) -> "_Intervenable":
+    """Return the model with a target changed."""
+    places: list[tuple[int, slice | None]] = [(target.layers[-1], None)]
+    if change.module != "block":
+        blocks = [(layer, decoder.blocks[layer]) for layer in target.layers]
+        places += [(layer, columns_of(block, target)) for layer, block in blocks]
+    return _intervenable(decoder, change, places)
+
+
+@contextmanager
+def _reverted(decoder: Decoder, change: ModuleChange, target: Target) -> Iterator[None]:
+    """Run the blocks of the base model in a target within a `with` statement."""
+    with ExitStack() as stack:
+        for layer in target.layers if change.module == "block" else ():
+            base = change.base[layer].module
+            stack.enter_context(replaced_forward(decoder.blocks[layer].module, base.forward))
+        yield
 
 
 def _changed_runs(group: PromptGroup, change: ModuleChange) -> Iterator[tuple[int, int, Places]]:
@@ -101,12 +148,6 @@ def _changed_runs(group: PromptGroup, change: ModuleChange) -> Iterator[tuple[in
         yield number, number, places(number, number, chosen)
 
 
-def _kept(tensors: dict[int, Tensor], layer: int, own: Tensor, columns: slice) -> Tensor:
-    """Keep a tensor of the plain run."""
-    tensors[layer] = own.clone()
-    return own
-
-
 def _edited(
     change: ModuleChange,
     places: Places,
@@ -119,15 +160,19 @@ def _edited(
     return change.replaced(layer, own, places, columns, plain.get(layer))
 
 
-def _at_place(
-    decoder: Decoder, change: ModuleChange, layer: int, target: Target | None = None
-) -> dict[str, Any]:
-    """Return what pyvene needs for an intervention where a layer is changed."""
-    block = decoder.blocks[layer]
-    module, side = change.place(block)
-    columns = columns_of(block, target) if target else slice(None)
-    component = _component(decoder, module, side)
-    return {"component": component, "intervention": _Intervention(layer, columns)}
+def _intervenable(
+    decoder: Decoder, change: ModuleChange, places: Sequence[tuple[int, slice | None]]
+) -> "_Intervenable":
+    """Return the model with interventions in columns where layers are changed, or behind layers."""
+    interventions = []
+    for layer, columns in places:
+        block = decoder.blocks[layer]
+        place: tuple[nn.Module, Side] = (block.module, "output")
+        component = _component(decoder, *(place if columns is None else change.place(block)))
+        interventions.append(
+            {"component": component, "intervention": _Intervention(layer, columns)}
+        )
+    return _Intervenable(interventions, decoder.model)
 
 
 def _inputs(decoder: Decoder, prompt: Tokens) -> dict[str, Any]:
@@ -155,11 +200,9 @@ def _logits_in_float32(model: Any) -> Iterator[None]:
         handle.remove()
 
 
-def _label_logits(
-    decoder: Decoder, model: "_Intervenable", prompt: Tokens, edit: Callable[..., Tensor]
-) -> Tensor:
-    """Return the [labels] logits after the last token of a prompt; see `_Intervention`."""
-    _, output = model(_inputs(decoder, prompt), intervention_additional_kwargs={"edit": edit})
+def _label_logits(decoder: Decoder, model: "_Intervenable", prompt: Tokens, run: _Run) -> Tensor:
+    """Return the [labels] logits after the last token of a prompt."""
+    _, output = model(_inputs(decoder, prompt), intervention_additional_kwargs={"run": run})
     logits: Tensor = output.logits[0, -1, list(decoder.labels)].float().cpu()
     return logits
 
@@ -173,20 +216,15 @@ def _component(decoder: Decoder, module: nn.Module, side: Side) -> str:
 class _Intervention(pyvene.ConstantSourceIntervention, pyvene.LocalistRepresentationIntervention):
     """An intervention that keeps or changes a tensor of a layer, or some columns of it."""
 
-    def __init__(self, layer: int, columns: slice) -> None:
+    def __init__(self, layer: int, columns: slice | None) -> None:
         super().__init__()
         self._layer, self._columns = layer, columns
 
     def forward(
-        self,
-        base: Tensor,
-        source: None = None,
-        subspaces: None = None,
-        *,
-        edit: Callable[[int, Tensor, slice], Tensor],
+        self, base: Tensor, source: None = None, subspaces: None = None, *, run: _Run
     ) -> Tensor:
-        """Return what a tensor becomes, by a function of the layer, the tensor and the columns."""
-        return edit(self._layer, base, self._columns)
+        """Return what a tensor becomes in a run."""
+        return run.at(self._layer, base, self._columns)
 
 
 class _Intervenable(pyvene.IntervenableModel):

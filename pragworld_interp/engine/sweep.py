@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
@@ -121,18 +121,21 @@ class LiveBlock:
                 args, kwargs = _map(takers, partial(_taken, turns=now))
                 branches[now] = self._call(branches[now], args, kwargs)
 
-    def run_once(self, hidden: Tensor, runs: Runs = None) -> Tensor:
-        """Return the residuals after the block, for [n, length, width] before it.
+    def run_once(self, hidden: Tensor, runs: Runs = None, other: nn.Module | None = None) -> Tensor:
+        """Return the residuals after the block, or another in its place.
 
-        All of them run in one call, so that a caller can record or replace outputs on the way.
+        All [n, length, width] run in one call, so that a caller can record or replace outputs on
+        the way.
         """
-        if runs is None:
-            return self._call(hidden, self._args, self._kwargs)
-        turns, taker = self._turns(runs, hidden.device)
-        args, kwargs = _map(
-            (self._args, self._kwargs), lambda value: taker(value, 1)(slice(0, turns))
+        args, kwargs = self._args, self._kwargs
+        if runs is not None:
+            turns, taker = self._turns(runs, hidden.device)
+            args, kwargs = _map((args, kwargs), lambda value: taker(value, 1)(slice(0, turns)))
+        return (
+            first_tensor(other(hidden, *args, **kwargs))
+            if other
+            else self._call(hidden, args, kwargs)
         )
-        return self._call(hidden, args, kwargs)
 
     def _turns(
         self, runs: Runs, device: torch.device

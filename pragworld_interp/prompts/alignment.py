@@ -29,13 +29,7 @@ class PatchingPair:
 def patching_pairs(
     group: PromptGroup, positions: str, into: str = "original"
 ) -> list[PatchingPair]:
-    """Return each altered variant of a group with its original; empty without an original.
-
-    Args:
-        group: The group.
-        positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
-        into: Which of the two is patched, the "original" or the "altered" one.
-    """
+    """Return each altered variant of a group with its original; empty without an original."""
     original, variants = _original_and_variants(group)
     if original is None:
         return []
@@ -49,13 +43,11 @@ def counterpart_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
     """Return each prompt of a group, to be patched from its counterpart."""
     selected = _selected(group, positions)
     pairs = []
-    for target, (example, source) in enumerate(
-        zip(group.examples, counterparts(group), strict=True)
-    ):
+    for target, source in enumerate(counterparts(group)):
         if source is None:
             raise InputError(
-                f"{example.place}: there is no original or altered variant of it, from which "
-                "outputs could be taken; add it, or choose another replacement"
+                f"{group.examples[target].place}: there is no original or altered variant of it, "
+                "from which outputs could be taken; add it, or choose another replacement"
             )
         pairs.append(_pair(group, positions, selected, target, source))
     return pairs

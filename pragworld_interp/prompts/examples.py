@@ -15,27 +15,15 @@ from pragworld_tasks.evaluation.scoring import check_documents
 
 @dataclass(frozen=True)
 class Example:
-    """A prompt whose next token is one of some labels.
-
-    Attributes:
-        row: The number of the document or the prompt.
-        group: The number of its group; groups are independent of each other.
-        is_original: Whether it is its group's original: of prompts of a caller, the first.
-        answer: The label that is right.
-        text: The prompt, before a chat template. That of a document is Prompt 2 of the paper.
-        columns: Where the logits of its labels are among those of all labels, the right one first.
-        labels: The labels; none for documents whose labels are yes and no.
-        context, question: Those of the document; empty for a caller's prompt.
-        alteration, effect, split: As in `Document`.
-    """
+    """A prompt whose next token is one of some labels: a document's, or one of a caller."""
 
     row: int
-    group: int
-    is_original: bool
-    answer: str
-    text: str
-    columns: tuple[int, ...]
-    labels: tuple[str, ...] = ()
+    group: int  # independent of the others
+    is_original: bool  # of prompts of a caller, the first of a group is
+    answer: str  # the label that is right
+    text: str  # before a chat template; of a document, Prompt 2 of the paper
+    columns: tuple[int, ...]  # its labels' logits among those of all labels, the right one first
+    labels: tuple[str, ...] = ()  # none for documents whose labels are yes and no
     context: str = ""
     question: str = ""
     alteration: str | None = None
@@ -50,11 +38,7 @@ class Example:
 
 
 def document_examples(documents: Sequence[Document]) -> list[Example]:
-    """Return the example of each document.
-
-    Args:
-        documents: Some or all documents of one split. Variants may be without their original.
-    """
+    """Return the example of each document of one split."""
     check_documents(documents)
     labels = documents[0].labels
     columns = {

@@ -12,13 +12,7 @@ _ANY_PROMPT = label_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"
 
 
 def prompt_texts(tokenizer: Any, prompts: Sequence[str], chat_template: bool) -> list[str]:
-    """Return prompts as the model reads them.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        prompts: The prompts.
-        chat_template: Whether each becomes the turn of a user, with the assistant's begun.
-    """
+    """Return prompts as the model reads them, each as a user's turn with a chat template."""
     if not chat_template:
         return list(prompts)
     return [
@@ -35,11 +29,6 @@ def label_tokens(
     """Return the ids of labels, as they are tokenized behind a prompt.
 
     lm-eval and the trainer put the same texts there; see `label_completion`.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        chat_template: Whether prompts go through its chat template.
-        labels: The labels.
     """
     (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
     completions = [label_completion(label, chat_template) for label in labels]
@@ -48,14 +37,7 @@ def label_tokens(
 
 
 def single_tokens(tokenizer: Any, text: str, completions: Sequence[str], subject: str) -> list[int]:
-    """Return the token of each completion behind a text.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        text: The text.
-        completions: What may follow it, with the space that stands before it if there is one.
-        subject: What an error begins with.
-    """
+    """Return the token of each completion, with its space, behind a text; else refuse them."""
     before, *behind = (
         tokenizer(text + completion, add_special_tokens=False)["input_ids"]
         for completion in ("", *completions)
@@ -78,12 +60,6 @@ def text_before_answer(
     Sweeps, lm-eval and probes read directly behind the prompt, where most templates put nothing.
     Those of models that think may put an empty `<think>` block there in conversations, or open
     one in prompts alone.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        messages: The conversation before the answer.
-        answer: The answer.
-        **template: Options of the chat template.
     """
     answered = [*messages, {"role": "assistant", "content": answer}]
     before, after = (

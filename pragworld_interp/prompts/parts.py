@@ -11,13 +11,9 @@ class PromptParts:
     """The positions of the parts of a prompt; empty if the tokenizer does not tell them.
 
     A token belongs to a part if all of its characters do.
-
-    Attributes:
-        utterances: The positions of each line of the dialogue.
-        question: The positions of the question.
     """
 
-    utterances: tuple[frozenset[int], ...] = ()
+    utterances: tuple[frozenset[int], ...] = ()  # the lines of the dialogue
     question: frozenset[int] = frozenset()
 
     @property

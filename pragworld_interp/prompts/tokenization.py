@@ -42,14 +42,7 @@ class PromptGroup:
 def tokenize_prompts(
     tokenizer: Any, examples: Sequence[Example], chat_template: bool, most: int | None = None
 ) -> list[TokenizedPrompt]:
-    """Tokenize the prompt of each example.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        examples: The examples.
-        chat_template: Whether each prompt becomes the turn of a user, with the assistant's begun.
-        most: The most tokens that the model supports; None for any number.
-    """
+    """Tokenize the prompt of each example, of at most so many tokens."""
     texts = prompt_texts(tokenizer, [example.text for example in examples], chat_template)
     # A chat template writes BOS itself if it wants one.
     encoded = tokenizer(
@@ -85,10 +78,6 @@ def _without_ending(ids: list[int], text_ids: list[int]) -> list[int]:
 def gold_probabilities(logits: Tensor, examples: Sequence[Example]) -> list[list[float]]:
     """Return the probability of gold answers, each against the likeliest other label.
 
-    Args:
-        logits: [runs, examples, labels] of all labels.
-        examples: The examples.
-
     Returns:
         The probabilities of each example, one for each run.
     """
@@ -114,12 +103,7 @@ def group_prompts(
 
 
 def group_positions(group: PromptGroup, positions: str) -> list[frozenset[int]]:
-    """Return the positions of each prompt of a group that a setting stands for.
-
-    Args:
-        group: The group.
-        positions: A name in `settings.PARTS`, or a span.
-    """
+    """Return the positions of each prompt of a group that a setting stands for."""
     selected = [
         select_positions(positions, len(prompt), parts)
         for prompt, parts in zip(group.prompts, group.parts, strict=True)

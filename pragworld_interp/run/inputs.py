@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from pragworld_interp.prompts.examples import Example, fingerprint
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.layer_statistics import DocumentResult
 from pragworld_tasks.layers.report import DIGITS
 from pragworld_tasks.layers.settings import DataIdentity, Target
@@ -36,12 +37,7 @@ def data_identity(
 
 
 def select_pair(documents: Sequence[Document], row: int | None) -> list[Document]:
-    """Return the altered variant of a row, after its original.
-
-    Args:
-        documents: Documents of one split.
-        row: The row of the variant.
-    """
+    """Return the altered variant of a row, after its original."""
     place = f"split {documents[0].split}, row {row}"
     variants = {document.row: document for document in documents if not document.is_original}
     if row not in variants:
@@ -58,11 +54,6 @@ def choose_targets(
     layers: Layers | None, count: int, heads: Sequence[int] | None = None
 ) -> tuple[Target, ...]:
     """Return the targets that a user chose.
-
-    Args:
-        layers: Layers, each alone, or a sequence of those to ablate together; None for every layer.
-        count: The layers of the model.
-        heads: The number of heads of each layer, each of which is a target; None for whole modules.
 
     Examples:
         >>> [target.name for target in choose_targets([0, (1, 2)], 3)]
@@ -117,24 +108,22 @@ def parse_layers(text: str) -> list[int | tuple[int, ...]]:
     return layers
 
 
-def document_results(examples: Sequence[Example], gold: ArrayLike) -> tuple[DocumentResult, ...]:
-    """Return what a report says of examples, rounded to `DIGITS`, as its file has it.
+def document_results(
+    examples: Sequence[Example], *observed: ArrayLike
+) -> tuple[DocumentResult, ...]:
+    """Return what a report says of examples, rounded to `DIGITS`, as its file has it."""
+    rounded = [_rounded(np.asarray(part, dtype=np.float64)).tolist() for part in observed]
+    return tuple(
+        DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, *map(tuple, values))
+        for d, *values in zip(examples, *rounded, strict=True)
+    )
 
-    Rounding never creates a tie.
 
-    Args:
-        examples: Examples of one split.
-        gold: [examples, 1 + targets] the probability of the gold answer against the likeliest
-            other label, in the plain run, then with each target ablated. Above one half the answer
-            is right.
-    """
-    gold = np.asarray(gold, dtype=np.float64)
+def _rounded(gold: Floats) -> Floats:
+    """Return rounded probabilities. Rounding never creates a tie."""
     if not ((gold >= 0) & (gold <= 1)).all():
         raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
     rounded = np.round(gold, DIGITS)
     new_tie = (rounded == 0.5) & (gold != 0.5)
     rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
-    return tuple(
-        DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
-        for d, values in zip(examples, rounded.tolist(), strict=True)
-    )
+    return rounded

@@ -31,20 +31,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Model:
-    """A model and how it runs.
-
-    Attributes:
-        name: A name on the Hugging Face hub, or a folder.
-        revision: A branch, tag or commit on the hub.
-        adapter: The name or folder of a PEFT adapter on top of the model.
-        dtype: "float32", "bfloat16" or "float16"; "auto" keeps the type of the weights.
-        device_map: "auto" spreads the model over all devices; or a device, such as "cuda:0".
-        quantization: Quantization by bitsandbytes, which must be installed.
-        attn_implementation: An implementation of attention, as transformers names them; None for
-            the one that transformers chooses.
-        chat_template: Whether prompts go through the tokenizer's chat template.
-        trust_remote_code: Whether code that comes with the model may run.
-    """
+    """A model and how it runs; the help of the commands says what the settings mean."""
 
     name: str
     revision: str | None = None
@@ -113,13 +100,7 @@ def load_decoder(model: Model, labels: Sequence[str] = YES_NO) -> tuple[Decoder,
 
 
 def check_complete(name: str, network: Any, info: Mapping[str, Any]) -> None:
-    """Check that a checkpoint has all weights of a model, and in their shapes.
-
-    Args:
-        name: The model, for messages.
-        network: The model as it was loaded.
-        info: What transformers says of loading it.
-    """
+    """Check that a checkpoint has all weights of a model, and in their shapes."""
     wrong = {weight for weight, *_ in info["mismatched_keys"]} | {*info["missing_keys"]}
     if missing := {weight for weight, _ in network.named_parameters()} & wrong:
         raise InputError(
@@ -136,15 +117,7 @@ def model_identity(
     adapter: str | None,
     chat_template: bool,
 ) -> ModelIdentity:
-    """Return the identity of a loaded model, for reports.
-
-    Args:
-        decoder: The model.
-        name: Its name or folder.
-        revision: The revision of its weights, if known.
-        adapter: The folder of its adapter; None for the names that peft knows its adapters by.
-        chat_template: Whether prompts go through the tokenizer's chat template.
-    """
+    """Return the identity of a loaded model, for reports."""
     tokenizer = decoder.tokenizer
     labels = [tokenizer.decode([label]) for label in decoder.labels]
     if len({*labels}) < len(labels):  # SentencePiece decodes ▁Bob without the space, as Bob
@@ -194,10 +167,6 @@ def local_files(folders: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return the size and the modification time of the files that a model is read from, by path.
 
     They can change between runs; a journal records this to notice. Models on the hub have none.
-
-    Args:
-        folders: The folders of the model, its base model and its adapter; names on the hub are
-            left out.
     """
     files = {file for name in folders for pattern in _FILES for file in Path(name).glob(pattern)}
     stats = {str(file): file.stat() for file in sorted(files) if file.is_file()}

@@ -39,21 +39,13 @@ def default_budget(device: torch.device) -> int:
 
 @dataclass(frozen=True)
 class SweepPlan(Generic[Element]):
-    """What is to be observed.
+    """What is to be observed."""
 
-    Attributes:
-        units: Items that run together.
-        work: What observes them.
-        budget: The tokens that go through a layer at a time.
-        name: What an error calls an item.
-        description: The text beside the progress bar.
-    """
-
-    units: Sequence[Sequence[Element]]
+    units: Sequence[Sequence[Element]]  # items that run together
     work: Work[Element]
-    budget: int
-    name: Callable[[Element], str]
-    description: str
+    budget: int  # the tokens that go through a layer at a time
+    name: Callable[[Element], str]  # what an error calls an item
+    description: str  # the text beside the progress bar
 
 
 def observe(
@@ -109,11 +101,6 @@ def recorded(
     """Observe all units, or those that an interrupted run has left, and record each.
 
     Several processes divide the units among them. Each keeps a journal beside `target`.
-
-    Args:
-        plan: What to observe, as JSON data.
-        target: The file that the observations are for.
-        identity: What they depend on; a journal with another identity is refused.
 
     Returns:
         The observations of all items, in order; None in all processes but the first.

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -11,49 +12,69 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.decoder import Block, Decoder
 from pragworld_interp.engine.interventions import SAMPLES, ModuleChange
 from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_interp.prompts.alignment import KINDS, Tokens, counterpart_pairs, position_kinds
 from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_interp.run.processes import hides_progress, own_share
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target
 
 
-@torch.inference_mode()
-def build_change(
+def build_changes(
     decoder: Decoder,
     groups: Sequence[PromptGroup],
     intervention: Intervention,
     targets: tuple[Target, ...],
-) -> ModuleChange:
-    """Return what an ablation does, with the outputs that it needs from the data.
+    base: Decoder | None = None,
+) -> list[ModuleChange]:
+    """Return what an ablation does, by each replacement, with the outputs that it needs."""
+    if base is not None:
+        return [ModuleChange("block", targets, base=_same_blocks(decoder, base))]
+    changes = []
+    for null in intervention.nulls:
+        change = ModuleChange(intervention.module, targets, null, intervention.positions)
+        for layer in {layer for target in targets for layer in target.layers}:
+            change.place(decoder.blocks[layer])  # refuses attention without heads
+        if null == "counterfactual":
+            own = {group.number: counterpart_pairs(group, change.positions) for group in groups}
+            change = replace(change, pairs=own)
+        for group in groups:
+            change.marks(group)  # refuses positions that a prompt does not have
+        if null in ("mean", "resample"):
+            change = replace(change, outputs=_outputs(decoder, groups, change, intervention.seed))
+        changes.append(change)
+    return changes
+
+
+def _same_blocks(decoder: Decoder, base: Decoder) -> Sequence[Block]:
+    """Return the blocks of a base model if they can take the place of a model's."""
+    for own, other in zip_longest(decoder.blocks, base.blocks):
+        if own is None or other is None or type(own.module) is not type(other.module):
+            raise InputError("the base model has other layers; name the one that was fine-tuned")
+        if own.module is other.module:
+            raise InputError("the base model shares its layers with the model; load it once more")
+    return base.blocks
+
+
+@torch.inference_mode()
+def _outputs(
+    decoder: Decoder, groups: Sequence[PromptGroup], change: ModuleChange, seed: int | None
+) -> dict[int, Tensor]:
+    """Return the samples of each layer: means over positions of a kind, or random outputs.
 
     Several processes divide the prompts among them, and all return the same.
-
-    Args:
-        decoder: The model.
-        groups: The data.
-        intervention: What to do to each target. "mean" averages over the tokens of all prompts that
-            are of one of the `KINDS`; "resample" draws from `SAMPLES` outputs at random positions
-            of random prompts; "counterfactual" takes what the counterpart of a prompt has.
-        targets: What is ablated in turn.
     """
-    module, replacement = intervention.module, intervention.replacement
-    change = ModuleChange(module, targets, replacement, intervention.positions)
-    layers = sorted({layer for target in targets for layer in target.layers})
+    module, replacement = change.module, change.replacement
+    layers = sorted({layer for target in change.targets for layer in target.layers})
     modules = {layer: change.place(decoder.blocks[layer])[0] for layer in layers}
-    if replacement == "counterfactual":
-        own = {group.number: counterpart_pairs(group, change.positions) for group in groups}
-        return replace(change, pairs=own)
-    if replacement == "zero":
-        return change
     prompts = [prompt for group in groups for prompt in group.prompts]
     kinds = [own for group in groups for own in position_kinds(group)]
     positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
     if replacement == "resample":
-        positions = _random_positions(prompts, f"resample {intervention.seed}")
+        positions = _random_positions(prompts, f"resample {seed}")
 
     def measure(number: int) -> Tensor:
         """Return the outputs at the positions of a prompt, or their sums by kind, in modules."""
@@ -88,8 +109,7 @@ def build_change(
         outputs = (torch.stack(measured).double().sum(0) / counts.clamp(min=1)[:, None]).float()
     else:
         outputs = torch.cat(measured, 1)
-    by_layer = dict(zip(modules, outputs.to(decoder.device), strict=True))
-    return replace(change, outputs=by_layer)
+    return dict(zip(modules, outputs.to(decoder.device), strict=True))
 
 
 def _random_positions(prompts: Sequence[Tokens], seed: str) -> dict[int, list[int]]:

@@ -6,6 +6,7 @@ What is observed is kept in memory, or recorded beside the file of the report, w
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter
 
 from pragworld_interp.engine import agreement, packing
 from pragworld_interp.engine.decoder import Decoder
-from pragworld_interp.engine.interventions import Engine, ModuleChange
+from pragworld_interp.engine.interventions import Engine, Logits, ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
@@ -37,7 +38,7 @@ from pragworld_interp.run.observations import (
     remove_journals,
 )
 from pragworld_interp.run.processes import process_state
-from pragworld_interp.run.replacements import build_change
+from pragworld_interp.run.replacements import build_changes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
@@ -46,7 +47,11 @@ from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     DataIdentity,
     Intervention,
+    Into,
     ModelIdentity,
+    PatchedModule,
+    Target,
+    check_choice,
     check_positions,
     every_layer,
 )
@@ -59,15 +64,7 @@ EngineName = Literal["sweep", "pyvene"]
 
 @dataclass(frozen=True)
 class Sweep:
-    """A model and the examples to sweep it on.
-
-    Attributes:
-        decoder, model: The model, and what reports say of it.
-        data: What reports say of the examples.
-        groups: The examples as token ids.
-        engine: The engine.
-        budget: The tokens that go through a layer at a time.
-    """
+    """A model, the examples to sweep it on, and the tokens that go through a layer at a time."""
 
     decoder: Decoder
     model: ModelIdentity
@@ -76,8 +73,8 @@ class Sweep:
     engine: EngineName
     budget: int
 
-    def start_engine(self, change: ModuleChange) -> Engine:
-        """Return the engine for a change.
+    def start_engine(self, changes: Sequence[ModuleChange]) -> Engine:
+        """Return the engine for changes.
 
         If the model does not support token trees, a line on stderr says so.
         """
@@ -85,11 +82,12 @@ class Sweep:
             from pragworld_interp.engine.pyvene_engine import PyveneEngine
 
             return PyveneEngine(self.decoder)
-        return OnePassEngine(self.decoder, self._takes_trees(change))
+        return OnePassEngine(self.decoder, self._takes_trees(changes))
 
-    def _takes_trees(self, change: ModuleChange) -> bool:
+    def _takes_trees(self, changes: Sequence[ModuleChange]) -> bool:
         prompts = [group.prompts for group in self.groups]
-        trees = (packing.group_tree(group, change.marks) for group in self.groups)
+        marked = product(self.groups, changes)
+        trees = (packing.group_tree(group, change.marks) for group, change in marked)
         longest = max(len(tree.ids) for tree in trees)
         # Processes that share a run must pack alike, so what one of them finds holds for all.
         obstacles = gather_object([agreement.tree_obstacle(self.decoder, prompts, longest)])
@@ -119,16 +117,6 @@ class Sweep:
         out: Path | None,
     ) -> list[tuple[PromptGroup, Any]] | None:
         """Return each group with what is observed of it, in the order of the groups.
-
-        Args:
-            engine: The engine, which says which groups run together.
-            change: What is changed.
-            work: A function from some groups and a budget to what it observes of each, as JSON
-                data.
-            description: The text beside the progress bar.
-            settings: What the observations depend on besides the sweep and the engine.
-            out: The file of the report, beside which observations are recorded; None to keep them
-                in memory.
 
         Returns:
             None in all processes but the first.
@@ -177,16 +165,7 @@ def make_sweep(
     engine: EngineName = "sweep",
     budget: int | None = None,
 ) -> Sweep:
-    """Tokenize the prompts of examples for a model that is loaded.
-
-    Args:
-        decoder: The model.
-        model: What reports say of it.
-        examples: Examples of one split.
-        generator: The settings of generated documents.
-        engine: The engine to run.
-        budget: The tokens that go through a layer at a time; None for the default of the device.
-    """
+    """Tokenize the prompts of examples for a model that is loaded."""
     most = longest_prompt(decoder.model)
     prompts = tokenize_prompts(decoder.tokenizer, examples, model.chat_template, most)
     return Sweep(
@@ -214,96 +193,111 @@ def ablate_layers(
     intervention: Intervention,
     layers: Layers | None = None,
     out: Path | None = None,
+    base: Decoder | None = None,
 ) -> LayerReport | None:
     """Ablate each layer in turn, and return the report.
 
     If several processes share the run, only the first returns the report.
-
-    Args:
-        sweep: The model and the examples.
-        intervention: What to do.
-        layers: The layers to ablate, each alone or some together; None for every layer.
-        out: The file of the report, which is written. An interrupted run resumes from the journals
-            beside it. None to write nothing.
     """
-    blocks = sweep.decoder.blocks
-    heads = None
-    if intervention.module == "heads":
-        heads = [block.heads.count if block.heads else 1 for block in blocks]
-    targets = choose_targets(layers, len(blocks), heads)
-    change = build_change(sweep.decoder, sweep.groups, intervention, targets)
-    for group in sweep.groups:
-        change.marks(group)  # refuses positions that a prompt does not have
-    engine = sweep.start_engine(change)
+    if base is not None and layers is None:  # each layer alone, then from the first one on
+        every = range(len(base.blocks))
+        layers = [*every, *(tuple(every[:count]) for count in every[2:]), tuple(every)]
+    targets = _targets(sweep, intervention.module, layers)
+    changes = build_changes(sweep.decoder, sweep.groups, intervention, targets, base)
+    engine = sweep.start_engine(changes)
 
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[float]]]:
-        return gold_by_group(sweep.decoder, engine, groups, change, budget)
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[list[float]]]]:
+        return gold_by_group(sweep.decoder, engine, groups, changes, budget)
 
     settings = {
         "intervention": asdict(intervention),
         "targets": [asdict(target) for target in targets],
+        "base": local_files([intervention.base or ""]),
     }
-    by_group = sweep.observations(engine, change, work, intervention.name, settings, out)
+    by_group = sweep.observations(engine, changes[0], work, intervention.name, settings, out)
     if by_group is None:
         return None
     examples = [example for group, _ in by_group for example in group.examples]
-    results = document_results(examples, [row for _, rows in by_group for row in rows])
+    observed = zip(*(row for _, rows in by_group for row in rows), strict=True)
+    results = document_results(examples, *map(list, observed))
     report = LayerReport(sweep.model, sweep.data, intervention, targets, results)
     _finish(report, out)
     return report
+
+
+def _targets(sweep: Sweep, module: str, layers: Layers | None) -> tuple[Target, ...]:
+    """Return the layers that a user chose, or their heads."""
+    blocks = sweep.decoder.blocks
+    heads = [block.heads.count if block.heads else 1 for block in blocks]
+    return choose_targets(layers, len(blocks), heads if module == "heads" else None)
 
 
 def gold_by_group(
     decoder: Decoder,
     engine: Engine,
     groups: Sequence[PromptGroup],
-    change: ModuleChange,
+    changes: Sequence[ModuleChange],
     budget: int,
-) -> list[list[list[float]]]:
-    """Return, for each example of each group, p(gold) in the plain run and with each target."""
-    found = engine.logits(groups, change, budget)
-    logits = torch.cat([found.plain[None], found.changed])
-    rows = [row for group in groups for row in group.pairs]
-    done = [f" with layer {target.name} ablated" for target in change.targets]
-    _check_finite(decoder, logits, rows, ["", *done])
-    gold = iter(gold_probabilities(logits, [example for example, _ in rows]))
-    return [[next(gold) for _ in group.examples] for group in groups]
+) -> list[list[list[list[float]]]]:
+    """Return, for each example of each group, the probabilities of `DocumentResult`."""
+    examples = [example for group in groups for example in group.examples]
+    found = [engine.logits(groups, change, budget) for change in changes]
+    done = [f"{target.name} ablated" for target in changes[0].targets]
+    for logits in found:
+        _check_finite(decoder, logits, examples, examples, done)
+    gold = torch.cat([found[0].plain[None], *(logits.changed for logits in found)])
+    direct = torch.cat([logits.direct for logits in found])
+    parts = [gold_probabilities(logits, examples) for logits in (gold, direct, found[0].lens)]
+    by_example = zip(*parts, strict=True)
+    return [[list(next(by_example)) for _ in group.examples] for group in groups]
 
 
 # Patching -----------------------------------------------------------------------------------------
 
 
 def patch_layers(
-    sweep: Sweep, positions: str = "all", out: Path | None = None
+    sweep: Sweep,
+    positions: str = "all",
+    module: PatchedModule = "residual",
+    into: Into = "original",
+    layers: Layers | None = None,
+    out: Path | None = None,
 ) -> PatchingReport | None:
-    """Patch the residuals at each layer in turn, and return the report.
+    """Patch the residuals or a part of each layer in turn, and return the report.
 
     If several processes share the run, only the first returns the report.
-
-    Args:
-        sweep: The model and the examples.
-        positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
-        out: As in `ablate_layers`.
     """
     check_positions(positions, PARTS_OF_PAIRS)
-    pairs = {group.number: patching_pairs(group, positions) for group in sweep.groups}
+    check_choice("module", module, PatchedModule)
+    check_choice("into", into, Into)
+    pairs = {group.number: patching_pairs(group, positions, into) for group in sweep.groups}
     if not any(pairs.values()):
         raise InputError(
             f"split {sweep.data.split}: there are no altered variants with their originals, into "
             "which they are patched; add them, or choose another split"
         )
-    change = ModuleChange("residual", every_layer(len(sweep.decoder.blocks)), pairs=pairs)
-    engine = sweep.start_engine(change)
+    targets = _targets(sweep, module, layers)
+    change = ModuleChange(module, targets, pairs=pairs)
+    for layer in {layer for target in targets for layer in target.layers}:
+        change.place(sweep.decoder.blocks[layer])  # refuses attention without heads
+    engine = sweep.start_engine([change])
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[dict[str, Any]]]:
         found = pair_effects(sweep.decoder, engine, groups, change, budget)
         return [[asdict(effect) for effect in effects] for effects in found]
 
-    by_group = sweep.observations(engine, change, work, "patching", {"positions": positions}, out)
+    chosen = () if targets == every_layer(len(sweep.decoder.blocks)) else targets
+    settings = {
+        "positions": positions,
+        "module": module,
+        "into": into,
+        "targets": [asdict(target) for target in targets],
+    }
+    by_group = sweep.observations(engine, change, work, "patching", settings, out)
     if by_group is None:
         return None
     effects = _PAIRS.validate_python([effect for _, own in by_group for effect in own])
-    report = PatchingReport(sweep.model, sweep.data, positions, effects)
+    report = PatchingReport(sweep.model, sweep.data, positions, effects, module, into, chosen)
     _finish(report, out)
     return report
 
@@ -318,11 +312,12 @@ def pair_effects(
     """Return the effects of the pairs of each group."""
     assert change.pairs is not None
     found = engine.logits(groups, change, budget)
-    prompts = [row for group in groups for row in group.pairs]
-    targets = [group.pairs[pair.target] for group in groups for pair in change.pairs[group.number]]
-    done = [f" with layer {target.name} patched" for target in change.targets]
-    _check_finite(decoder, found.plain[None], prompts, [""])
-    _check_finite(decoder, found.changed, targets, done)
+    examples = [example for group in groups for example in group.examples]
+    patched = [
+        group.examples[pair.target] for group in groups for pair in change.pairs[group.number]
+    ]
+    done = [f"{target.name} patched" for target in change.targets]
+    _check_finite(decoder, found, examples, patched, done)
     plain, changed = iter(found.plain), iter(found.changed.unbind(1))
     effects = []
     for group in groups:
@@ -335,16 +330,20 @@ def pair_effects(
 def _pair_effect(
     group: PromptGroup, pair: PatchingPair, plain: torch.Tensor, patched: torch.Tensor
 ) -> PairEffect:
-    original, altered = group.examples[pair.target], group.examples[pair.source]
-    runs = torch.cat([plain[[pair.target, pair.source]], patched])
-    (probabilities,) = gold_probabilities(runs[:, None], [altered])
+    numbers = [pair.target, pair.source]
+    if not group.examples[pair.target].is_original:
+        numbers.reverse()
+    original, altered = (group.examples[number] for number in numbers)
+    source = group.examples[pair.source]
+    runs = torch.cat([plain[numbers], patched])
+    (probabilities,) = gold_probabilities(runs[:, None], [source])
     original_run, altered_run, *by_layer = (round(p, DIGITS) for p in probabilities)
     return PairEffect(
         group=altered.group,
         original=original.row,
         altered=altered.row,
         alteration=altered.alteration,
-        answer=altered.answer,
+        answer=source.answer,
         original_run=original_run,
         altered_run=altered_run,
         patched=tuple(by_layer),
@@ -357,27 +356,28 @@ class _NotFiniteError(InputError):
 
 def _check_finite(
     decoder: Decoder,
-    logits: torch.Tensor,
-    rows: Sequence[tuple[Example, Sequence[int]]],
+    found: Logits,
+    examples: Sequence[Example],
+    changed: Sequence[Example],
     done: Sequence[str],
 ) -> None:
     """Refuse logits that are not finite: no answer follows from them.
 
-    Args:
-        decoder: The model.
-        logits: [runs, rows, labels] logits.
-        rows: The example and the prompt of each row.
-        done: What was done to the model in each run; empty for the plain run.
+    `done` says what was done to the `changed` examples in each of their runs.
     """
-    bad = (~logits.isfinite().all(2)).nonzero()
-    if not len(bad):
-        return
-    run, row = bad[0].tolist()
-    example, prompt = rows[row]
-    layer = None if done[run] else decoder.first_overflow(prompt)
-    what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
-    is_widest = decoder.dtype == torch.float32
-    remedy = "check its weights" if is_widest else "use another dtype, such as float32"
-    raise _NotFiniteError(
-        f"{example.place}: {what} are not finite{done[run]} in {decoder.dtype!s:.20}; {remedy}"
+    labels = "the logits of the labels are not finite"
+    layers = [f"the residuals after layer {n} are not finite" for n in range(len(found.lens))]
+    runs = [f"{labels} with layer {each}" for each in done]
+    parts = (
+        (found.lens, examples, [labels, *layers[1:]]),  # the unembedding may be to blame
+        (found.changed, changed, runs),
+        (found.direct, changed, runs),
     )
+    for logits, of, problems in parts:
+        bad = (~logits.isfinite().all(2)).nonzero()
+        if len(bad):
+            run, row = bad[0].tolist()
+            is_widest = decoder.dtype == torch.float32
+            remedy = "check its weights" if is_widest else "use another dtype, such as float32"
+            problem = f"{problems[run]} in {decoder.dtype!s:.20}; {remedy}"
+            raise _NotFiniteError(f"{of[row].place}: {problem}")

@@ -25,16 +25,12 @@ from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken,
 
 
 def trace_layers(sweep: Sweep) -> TokenReport:
-    """Patch each token and each part of a pair at each layer, and return the report.
-
-    Args:
-        sweep: The model, and an original with one altered variant.
-    """
+    """Patch each token and each part of a pair at each layer, and return the report."""
     if process_state().num_processes > 1:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups
     change = ModuleChange("residual", every_layer(len(sweep.decoder.blocks)), pairs={})
-    engine = sweep.start_engine(change)
+    engine = sweep.start_engine([change])
     original = next(n for n, example in enumerate(group.examples) if example.is_original)
     altered = 1 - original
     parts, sources = _parts_and_sources(group, original, altered)

@@ -11,12 +11,13 @@ is computed from that.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from pragworld_tasks.errors import InputError
@@ -69,7 +70,7 @@ class LayerReport(Report):
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> report.selected("useful"), report.selected("useful", by="sign")
-        ([], [0, 1, 2])
+        ([], [1, 2])
     """
 
     schema = LAYERS
@@ -103,12 +104,25 @@ class LayerReport(Report):
 
     @property
     def layers(self) -> tuple[LayerResult, ...]:
-        """The effect of each target."""
-        return self._statistics[1]
+        """The effect of each target: of several replacements, that with the weakest evidence."""
+        return tuple(map(_weakest, zip(*self.by_replacement.values(), strict=True)))
+
+    @property
+    def by_replacement(self) -> dict[str, tuple[LayerResult, ...]]:
+        """The effect of each target, by each replacement; p are corrected for all of them."""
+        names, results = self.intervention.nulls, iter(self._statistics[1])
+        return {name: tuple(next(results) for _ in self.targets) for name in names}
+
+    @property
+    def lens(self) -> list[float]:
+        """The accuracy in percent, read behind each layer of the plain run; empty if unknown."""
+        right = np.array([document.lens for document in self.documents]) > 0.5
+        return (100 * right.mean(0)).tolist() if right.size else []
 
     @cached_property
     def _statistics(self) -> tuple[PlainRun, tuple[LayerResult, ...]]:
-        return compute_statistics(self.documents, self.targets, self.data.split, self.settings)
+        targets = self.targets * len(self.intervention.nulls)
+        return compute_statistics(self.documents, targets, self.data.split, self.settings)
 
     def selected(self, role: Role, by: By = "evidence") -> list[Any]:
         """Return the layers that have a role, as numbers; see `Target.place` for other targets.
@@ -131,7 +145,8 @@ class LayerReport(Report):
             InputError: Something else than single layers at all positions was ablated.
         """
         single = all(target == Target(target.layers[:1]) for target in self.targets)
-        if not single or self.intervention.positions != "all":
+        intervention = self.intervention
+        if not single or intervention.positions != "all" or intervention.base is not None:
             raise InputError(
                 f"a report of {self.intervention.name} of {self.targets[0].name} and others; "
                 "ablate single layers at all positions"
@@ -155,7 +170,7 @@ class LayerReport(Report):
             if robust:
                 row["robust_percent"] = robust.share.percent
                 row["robust_points"] = robust.difference.points
-            for name in ("p", "holm", "sign", "evidence", "log_odds", "log_odds_holm"):
+            for name in ("p", "holm", "sign", "evidence", "log_odds", "log_odds_holm", "direct"):
                 row[name] = getattr(layer, name)
             rows.append(row)
         return DataFrame(rows).set_index("layer")
@@ -169,6 +184,14 @@ class LayerReport(Report):
         return accuracy_figure(by_title([self]), path, by)
 
 
+def _weakest(results: Sequence[LayerResult]) -> LayerResult:
+    """Return the result with the largest p, with a role only if all have it."""
+    weakest = max(results, key=lambda result: result.holm)
+    if len({result.sign for result in results}) > 1:
+        weakest = replace(weakest, sign="neutral", evidence="neutral")
+    return weakest
+
+
 read_layers = LayerReport.read
 """Read the report that `pragworld-interp ablate` or `LayerReport.write` wrote."""
 
@@ -177,18 +200,24 @@ read_layers = LayerReport.read
 
 
 def _layer_table(report: LayerReport) -> str:
-    robust = report.plain.robust_accuracy
+    robust, has_direct = report.plain.robust_accuracy, report.documents[0].direct
     headers = ["layer", "%", "points", f"{report.settings.level:.0%} interval"]
-    headers += [*(["robust points"] if robust else []), "Holm p", "log-odds", "role"]
+    headers += [*(["robust points"] if robust else []), "Holm p", "log-odds"]
+    headers += [*(["direct"] if has_direct else []), "role"]
     rows = []
-    for layer in report.layers:
+    names, results = [*report.by_replacement], zip(*report.by_replacement.values(), strict=True)
+    named = [pair for of_target in results for pair in zip(names, of_target, strict=True)]
+    for name, layer in named:
         difference, groups = layer.accuracy.difference, layer.robust_accuracy
-        row = [layer.target.name, format_percent(layer.accuracy.share.percent)]
-        row += [format_points(difference.points), format_interval(difference.interval)]
+        row = [layer.target.name + f", {name}" * (len(names) > 1)]
+        row += [format_percent(layer.accuracy.share.percent), format_points(difference.points)]
+        row += [format_interval(difference.interval)]
         row += [format_points(groups.difference.points)] if groups else []
         star = "*" if layer.log_odds_holm <= report.settings.alpha else ""
-        row += [format_p(layer.holm), format_number(layer.log_odds, "+.3f") + star, layer.evidence]
-        rows.append(row)
+        row += [format_p(layer.holm), format_number(layer.log_odds, "+.3f") + star]
+        if has_direct:
+            row += [format_number(layer.direct, "+.3f") + "!" * layer.is_repaired]
+        rows.append([*row, layer.evidence])
     plain = f"accuracy {report.plain.accuracy.percent:.2f}"
     if robust:
         plain += f", robust accuracy {robust.percent:.2f}"
@@ -202,8 +231,13 @@ def _layer_table(report: LayerReport) -> str:
 def _findings(report: LayerReport) -> list[str]:
     """Return in words what was found, what was not, and how large a change may have been missed."""
     alpha, number = report.settings.alpha, len(report.layers)
+    tests = number * len(report.by_replacement)
     noun = "layer" if report.intervention.module != "heads" else "head"
-    rules: dict[By, str] = {"evidence": f"By evidence (Holm p <= {alpha:g})", "sign": "By sign"}
+    under = " under every replacement" if tests > number else ""
+    rules: dict[By, str] = {
+        "evidence": f"By evidence (Holm p <= {alpha:g}){under}",
+        "sign": f"By sign{under}",
+    }
     lines = []
     for by, rule in rules.items():
         found = []
@@ -215,11 +249,9 @@ def _findings(report: LayerReport) -> list[str]:
             found.append(f"{listed} {role}")
         lines.append(f"{rule}, {' and '.join(found)}.")
     bands = [layer.accuracy.band for layer in report.layers if layer.evidence == "neutral"]
-    needed = math.ceil(1 + math.log2(number / alpha))  # p is at least 2 ** (1 - groups)
+    needed = math.ceil(1 + math.log2(tests / alpha))  # p is at least 2 ** (1 - groups)
     if report.data.groups < needed:
-        lines.append(
-            f"With fewer than {needed} groups, no test of {number} {noun}s gives evidence."
-        )
+        lines.append(f"With fewer than {needed} groups, no test of {tests} {noun}s gives evidence.")
     elif bands:
         reach = max(abs(end) for band in bands for end in band)
         lines.append(
@@ -228,6 +260,13 @@ def _findings(report: LayerReport) -> list[str]:
         )
     if any(layer.log_odds_holm <= alpha for layer in report.layers):
         lines.append(f"*: mean change of the log-odds with Holm p <= {alpha:g}")
+    if any(layer.is_repaired for layer in report.layers):
+        lines.append("!: later layers turn the direct effect on the log-odds around")
+    if report.lens:
+        shown = ", ".join(f"{percent:.0f}" for percent in report.lens)
+        lines.append(
+            f"Read behind each layer of the plain run (logit lens), accuracy is {shown} %."
+        )
     return lines
 
 

@@ -40,18 +40,11 @@ _COLORS = ("#00263d", "#0072B2", "#9fd0ec", "#ffffff", "#f7cf7a", "#E69F00", "#D
 
 
 class Changes(NamedTuple):
-    """The accuracy of a model, or on a class of documents, with each layer ablated.
-
-    Attributes:
-        name: The model, or the class.
-        plain: The accuracy in the plain run, in percent.
-        outcomes: [layers] the accuracies with each layer ablated, and their differences from it.
-        marked: [layers] whether they are marked.
-    """
+    """The accuracy of a model, or on a class of documents, with each layer ablated."""
 
     name: str
-    plain: float
-    outcomes: Sequence[Outcome]
+    plain: float  # in percent
+    outcomes: Sequence[Outcome]  # [layers]
     marked: Sequence[bool]
 
     @property

@@ -61,14 +61,14 @@ class StatisticsSettings:
 
 @dataclass(frozen=True)
 class DocumentResult:
-    """One document and the probability of its gold answer in every run.
+    """One document, or prompt of your own, and the probability of its gold answer in every run.
+
+    It is the softmax over that answer and the likeliest other label, and right above one half.
 
     Attributes:
-        row, group, answer, alteration, effect: The fields of the `Document`. The number of a prompt
-            of your own, its group (or number) and the label that is right.
-        gold: The probability of the gold answer, the softmax over it and the likeliest other label:
-            in the plain run, then with each target ablated. The answer is right if it is above one
-            half.
+        gold: That of the plain run, then of each target ablated, by one replacement after another.
+        direct: With each target ablated, if layers behind it add what they do in the plain run.
+        lens: Read behind each layer of the plain run, as if it were the last.
     """
 
     row: int
@@ -77,6 +77,8 @@ class DocumentResult:
     alteration: str | None
     effect: Effect | None
     gold: tuple[Probability, ...]
+    direct: tuple[Probability, ...] = ()
+    lens: tuple[Probability, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class LayerResult:
         sign: Useful where A_l < A_0, harmful where A_l > A_0.
         evidence: The sign if `holm` is at most `StatisticsSettings.alpha`, else neutral.
         log_odds: The mean change in the log-odds over documents, in natural logarithms.
+        direct: The same without what layers behind the target make of it; NaN if unknown.
         log_odds_holm: The p of a test that it is 0, corrected over layers; see
             `clustered_mean`. NaN for fewer than two groups.
     """
@@ -141,6 +144,12 @@ class LayerResult:
     evidence: Role
     log_odds: float
     log_odds_holm: float
+    direct: float = math.nan
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether later layers turn the direct effect around."""
+        return self.direct * self.log_odds < 0
 
 
 def compute_statistics(
@@ -165,8 +174,8 @@ def compute_statistics(
         by_class[name] = _compare_runs(of_class, settings)
     gains = [run.right - runs[0].right for run in runs[1:]]
     p = [sign_flip_test(of_target) for of_target in gains]
-    clipped = gold.clip(_EXTREME, 1 - _EXTREME)
-    logits = np.log(clipped / (1 - clipped))
+    logits = _log_odds(gold)
+    direct = _log_odds([document.direct for document in documents]).T - logits[0]
     changes, p_of_changes = zip(
         *(clustered_mean(row - logits[0], group) for row in logits[1:]), strict=True
     )
@@ -185,10 +194,17 @@ def compute_statistics(
             evidence=sign if corrected[number] <= settings.alpha else "neutral",
             log_odds=changes[number],
             log_odds_holm=float(log_odds_holm[number]),
+            direct=float(direct[number].mean()) if len(direct) else math.nan,
         )
         layers.append(result)
     plain = PlainRun(accuracy, robust[0], {name: share for name, (share, _) in by_class.items()})
     return plain, tuple(layers)
+
+
+def _log_odds(probabilities: ArrayLike) -> Floats:
+    clipped = np.asarray(probabilities, dtype=np.float64).clip(_EXTREME, 1 - _EXTREME)
+    logits: Floats = np.log(clipped / (1 - clipped))
+    return logits
 
 
 def clustered_mean(values: ArrayLike, group: ArrayLike) -> tuple[float, float]:

@@ -47,6 +47,8 @@ def read_sweeps(paths: Sequence[Path]) -> dict[str, Any]:
     for path in paths:
         if schema_of(path) == PATCHING:
             patched = read_patching(path)
+            if (patched.module, patched.into, patched.chosen) != ("residual", "original", ()):
+                raise InputError(f"{path}: not residuals of originals, patched at every layer")
             patchings[patched.data.fingerprint, patched.positions].append(patched)
             continue
         ablated = read_layers(path)

@@ -4,8 +4,9 @@ A pair is kept (D' in the PragWorld paper, section 6.1) if the altered prompt is
 and the original prompt gets another answer.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,14 @@ from pragworld_tasks.evaluation.statistics import LEVEL, bootstrap_intervals, ta
 from pragworld_tasks.layers import figures
 from pragworld_tasks.layers.figures import PatchedProbability
 from pragworld_tasks.layers.report import PATCHING, Probability, Report, by_title, check_same_sweep
-from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
+from pragworld_tasks.layers.settings import (
+    DataIdentity,
+    Into,
+    ModelIdentity,
+    PatchedModule,
+    Target,
+    every_layer,
+)
 from pragworld_tasks.text import format_interval, format_number, markdown_table
 
 if TYPE_CHECKING:
@@ -27,30 +35,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairEffect:
-    """An original and an altered variant, and the probabilities with each layer patched.
+    """An original and an altered variant, and the probabilities with each target patched.
 
-    Attributes:
-        group: The group of both documents.
-        original, altered: Their rows in the split.
-        alteration: The category of the alteration.
-        answer: The gold answer y of the altered prompt. All probabilities are p(y).
-        original_run, altered_run: p(y) in the plain runs, OR and AR.
-        patched: p(y) in the original run, patched at the input of each layer.
+    They are p(y), where y is the gold answer of the prompt that is patched from.
     """
 
     group: int
-    original: int
+    original: int  # its row in the split
     altered: int
     alteration: str | None
-    answer: str
-    original_run: Probability
-    altered_run: Probability
-    patched: tuple[Probability, ...]
+    answer: str  # y
+    original_run: Probability  # OR
+    altered_run: Probability  # AR
+    patched: tuple[Probability, ...]  # in the run of the other prompt
 
-    @property
-    def kept(self) -> bool:
-        """Whether only the altered prompt gets the altered prompt's gold answer (D')."""
-        return self.altered_run > 0.5 > self.original_run
+    def runs(self, into: Into) -> tuple[float, float]:
+        """Return p(y) in the plain runs of the prompt that is patched, and of the other."""
+        runs = self.original_run, self.altered_run
+        return runs if into == "original" else runs[::-1]
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,15 @@ class PatchingReport(Report):
     Attributes:
         positions: The positions that were patched; see `settings.PARTS_OF_PAIRS`.
         pairs: The effects of each pair, kept or not.
+        module: What was patched: the residuals at the input of layers, or outputs of their parts.
+        into: Which prompt of a pair was patched.
+        chosen: What was patched in turn; none for each layer.
 
     Examples:
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_patching(EXAMPLES / "patching.json")
         >>> [round(p, 2) for p in report.averages()["all"].probability]
-        [0.04, 0.42, 0.86, 0.94, 0.95]
+        [0.02, 0.47, 0.99, 0.99, 0.99]
         >>> print(report.to_text().splitlines()[-1])
         By the 95% interval, p is above one half at layers 2, 3, 4.
     """
@@ -77,11 +82,30 @@ class PatchingReport(Report):
     data: DataIdentity
     positions: str
     pairs: tuple[PairEffect, ...]
+    module: PatchedModule = "residual"
+    into: Into = "original"
+    chosen: tuple[Target, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What was patched, in turn."""
+        return self.chosen or every_layer(self.model.layers)
 
     @property
     def sweep(self) -> dict[str, object]:
-        """The documents and the positions."""
-        return {"documents": self.data.fingerprint, "positions": self.positions}
+        """The documents, the positions, and what was patched into which prompt."""
+        return {
+            "documents": self.data.fingerprint,
+            "positions": self.positions,
+            "modules": (self.module, self.into),
+            "layers or heads": self.chosen,
+        }
+
+    @property
+    def what(self) -> str:
+        """What was patched, in words."""
+        module = "residuals" if self.module == "residual" else self.module
+        return f"{module} patched" + " from originals" * (self.into == "altered")
 
     @property
     def place(self) -> str:
@@ -96,9 +120,14 @@ class PatchingReport(Report):
         }
         return places.get(self.positions, f"aligned positions of the {self.positions}")
 
+    def is_kept(self, pair: PairEffect) -> bool:
+        """Return whether only the prompt that is patched from gets its gold answer (D')."""
+        patched, other = pair.runs(self.into)
+        return other > 0.5 > patched
+
     def averages(self) -> dict[str, PatchedProbability]:
         """Return the averages over the kept pairs as "all", and over those of each alteration."""
-        kept = [pair for pair in self.pairs if pair.kept]
+        kept = [pair for pair in self.pairs if self.is_kept(pair)]
         names = alteration_names(pair.alteration for pair in kept)
         groups = {name: [pair for pair in kept if pair.alteration == name] for name in names}
         groups = {"all": kept, **groups}
@@ -111,13 +140,13 @@ class PatchingReport(Report):
         rows = [
             {
                 **vars(pair),
-                "kept": pair.kept,
-                "layer": layer,
+                "kept": self.is_kept(pair),
+                "layer": target.place,
                 "probability": p,
-                "direct_effect": p - pair.original_run,
+                "direct_effect": p - pair.runs(self.into)[0],
             }
             for pair in self.pairs
-            for layer, p in enumerate(pair.patched)
+            for target, p in zip(self.targets, pair.patched, strict=True)
         ]
         return DataFrame(rows).drop(columns="patched")
 
@@ -125,20 +154,22 @@ class PatchingReport(Report):
         """Return a Markdown table of the direct effects by layer, and what was found in words."""
         total = self.averages().get("all")
         title = (
-            f"{self.model.name}, residuals patched at {self.place}: "
+            f"{self.model.name}, {self.what} at {self.place}: "
             f"{self.data.split}, {len(self.pairs)} pairs, {total.pairs if total else 0} kept"
         )
         if total is None:
-            return f"{title}: no altered prompt is answered correctly while its original is not"
-        rows = []
-        for layer, p in enumerate(total.probability):
-            interval = format_interval(total.intervals[layer], ".3f")
-            effect = format_number(p - total.original_run, "+.3f")
-            rows.append([str(layer), f"{p:.3f}", interval, effect])
+            return f"{title}: in no pair only the prompt that is patched from is answered correctly"
+        before = total.original_run if self.into == "original" else total.altered_run
+        names = [target.name for target in self.targets]
+        rows = [
+            [name, f"{p:.3f}", format_interval(interval, ".3f"), format_number(p - before, "+.3f")]
+            for name, p, interval in zip(names, total.probability, total.intervals, strict=True)
+        ]
         title += f"; OR {total.original_run:.3f}, AR {total.altered_run:.3f}"
         headers = ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"]
-        above = [str(layer) for layer, (low, _) in enumerate(total.intervals) if low > 0.5]
-        where = f"layer{'s' * (len(above) > 1)} {', '.join(above)}" if above else "no layer"
+        noun = "head" if self.module == "heads" else "layer"
+        above = [name for name, (low, _) in zip(names, total.intervals, strict=True) if low > 0.5]
+        where = f"{noun}{'s' * (len(above) > 1)} {', '.join(above)}" if above else f"no {noun}"
         finding = f"By the {headers[2]}, p is above one half at {where}."
         return f"{markdown_table(title, headers, rows)}\n{finding}"
 
@@ -166,6 +197,16 @@ def _average(pairs: Sequence[PairEffect]) -> PatchedProbability:
     )
 
 
+def _by_layer(
+    targets: Sequence[Target], heads: PatchedProbability
+) -> dict[str, PatchedProbability]:
+    """Return the heads of each layer."""
+    by_layer: dict[str, list[float]] = defaultdict(list)
+    for target, p in zip(targets, heads.probability, strict=True):
+        by_layer[f"layer {target.layers[0]}"].append(p)
+    return {name: replace(heads, probability=own) for name, own in by_layer.items()}
+
+
 def patching_figure(
     patching_reports: Mapping[str, PatchingReport],
     path: str | Path | None = None,
@@ -186,7 +227,9 @@ def patching_figure(
     averages = {name: report.averages() for name, report in patching_reports.items()}
     if empty := [name for name, of_classes in averages.items() if not of_classes]:
         raise InputError(f"{empty[0]}: no pair is kept, so there is nothing to show")
-    title = f"residuals patched at {first.place}: {first.data.split}"
-    if by_alteration:
+    title = f"{first.what} at {first.place}: {first.data.split}"
+    if first.module == "heads" and not by_alteration:
+        averages = {name: _by_layer(first.targets, of["all"]) for name, of in averages.items()}
+    if by_alteration or first.module == "heads":
         return figures.patching_maps(path, title, averages)
     return figures.patching_lines(path, title, {name: of["all"] for name, of in averages.items()})

@@ -19,7 +19,9 @@ from pragworld_tasks.errors import InputError
 
 Module = Literal["mlp", "attention", "heads"]
 PatchedModule = Literal["residual", "mlp", "attention", "heads"]
-Replacement = Literal["zero", "mean", "resample", "counterfactual"]
+Into = Literal["original", "altered"]  # which prompt of a pair is patched
+Replacement = Literal["zero", "mean", "resample", "counterfactual", "all"]
+NULLS = ("zero", "mean", "resample", "counterfactual")
 
 PARTS = ("all", "dialogue", "question", "last")
 PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
@@ -88,24 +90,35 @@ class Intervention:
     Attributes:
         module: The part of the block whose output is replaced; "heads" for the parts of attention.
         replacement: What replaces it: zeros, its mean at positions of the same kind, its output at
-            a random position, or that of the counterpart prompt at the aligned position.
-        seed: The seed of "resample"; None for other replacements.
+            a random position, that of the counterpart prompt at the aligned position; or all of
+            these, one after the other.
+        seed: The seed of "resample"; None without it.
+        base: The model whose layers, as whole blocks, take the place of the model's.
     """
 
-    module: Module
-    replacement: Replacement
+    module: Literal["mlp", "attention", "heads", "block"]
+    replacement: Replacement | Literal["base"]
     seed: int | None = None
     positions: str = "all"
+    base: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("module", self.module, Module)
-        check_choice("replacement", self.replacement, Replacement)
+        if self.base is None:
+            check_choice("module", self.module, Module)
+            check_choice("replacement", self.replacement, Replacement)
         is_of_pairs = self.replacement == "counterfactual"
         check_positions(self.positions, PARTS_OF_PAIRS if is_of_pairs else PARTS)
 
     @property
+    def nulls(self) -> tuple[str, ...]:
+        """What replaces outputs in turn."""
+        return NULLS if self.replacement == "all" else (self.replacement,)
+
+    @property
     def name(self) -> str:
         """The intervention in words, without the seed."""
+        if self.base is not None:
+            return f"layers reverted to {self.base}"
         at = "" if self.positions == "all" else f" at positions {self.positions}"
         return f"{self.module} {self.replacement} ablation{at}"
 
@@ -131,6 +144,8 @@ class Target:
             ('5', '5+7', '5.3')
         """
         layers = "+".join(map(str, self.layers))
+        if len(self.layers) > 3 and self.layers[-1] - self.layers[0] == len(self.layers) - 1:
+            layers = f"{self.layers[0]}+…+{self.layers[-1]}"
         return layers if self.head is None else f"{layers}.{self.head}"
 
     @property

@@ -49,27 +49,47 @@ def _dynamic_ropes(decoder: Decoder) -> list[nn.Module]:
 
 def by_hooks(decoder: Decoder, groups: Sequence[PromptGroup], change: ModuleChange) -> Logits:
     """Compute the logits of prompts, and of each run with each target changed, one at a time."""
-    layers = range(len(decoder.blocks))
-    plain, changed = [], []
+    blocks = decoder.blocks
+    lens, changed, direct = [], [], []
     for group in groups:
         values: list[list[Tensor]] = []  # by prompt and layer, what may be taken from its run
+        behind: list[list[Tensor]] = []  # by prompt, the residuals behind each layer
         for prompt in group.prompts:
             values.append([])
+            behind.append([])
             with ExitStack() as stack:
-                for layer in layers:
-                    stack.enter_context(_hook(decoder, change, layer, _keeping(values[-1])))
-                plain.append(label_logits(decoder, prompt))
+                for layer, block in enumerate(blocks):
+                    if change.module != "block":
+                        stack.enter_context(_hook(decoder, change, layer, _keeping(values[-1])))
+                    stack.enter_context(_at_output(block.module, _keeping(behind[-1])))
+                plain = label_logits(decoder, prompt)
+            read = [_read(decoder, prompt, residuals[-1]) for residuals in behind[-1][:-1]]
+            lens.append(torch.stack([*read, plain]))
         for number, instead in _runs(group, change, values):
-            runs = []
+            prompt, own = group.prompts[number], behind[number]
             for target in change.targets:
+                last, kept = target.layers[-1], list[Tensor]()
                 with ExitStack() as stack:
                     for layer in target.layers:
                         put = partial(_put, instead=instead[layer], head=target.head)
                         stack.enter_context(_hook(decoder, change, layer, put))
-                    runs.append(label_logits(decoder, group.prompts[number]))
-            changed.append(torch.stack(runs))
-    every = torch.stack(changed, 1) if changed else torch.empty(len(change.targets), 0, 2)
-    return Logits(torch.stack(plain), every)
+                    stack.enter_context(_at_output(blocks[last].module, _keeping(kept)))
+                    changed.append(label_logits(decoder, prompt))
+                added = kept[0][-1] - own[last][-1]
+                direct.append(_read(decoder, prompt, own[-1][-1] + added))
+    shape = (-1 if changed else 0, len(change.targets), 2)
+    both = [torch.stack([*each, torch.empty(2)])[:-1] for each in (changed, direct)]
+    return Logits(torch.stack(lens, 1), *(each.view(shape).transpose(0, 1) for each in both))
+
+
+def _read(decoder: Decoder, prompt: Tokens, residuals: Tensor) -> Tensor:
+    """Return the logits if residuals were those of the last token behind the last layer."""
+
+    def put(own: Tensor) -> None:
+        own[-1] = residuals
+
+    with _at_output(decoder.blocks[-1].module, put):
+        return label_logits(decoder, prompt)
 
 
 # What each position of a prompt gets instead of its own, by layer.
@@ -88,6 +108,9 @@ def _runs(
     for number, marks in enumerate(change.marks(group)):
         chosen = [(at, mark) for at, mark in enumerate(marks) if mark >= 0]
         outputs = change.outputs or {}
+        if change.module == "block":
+            yield number, [{} for _ in change.base]
+            continue
         zeros = [torch.zeros(SAMPLES, own.shape[1]) for own in values[number]]
         samples = [outputs.get(layer, own) for layer, own in enumerate(zeros)]
         yield number, [{at: own[mark] for at, mark in chosen} for own in samples]
@@ -99,20 +122,30 @@ def _hook(
     """Let a function change in place, or keep, the [length, width] tensor of a layer."""
     block = decoder.blocks[layer]
 
-    def on_output(_: nn.Module, __: Any, output: Any) -> Any:
-        tensor = first_tensor(output).clone()
-        use(tensor.view(-1, tensor.shape[-1]))
-        return type(output)([tensor, *output[1:]]) if isinstance(output, tuple | list) else tensor
-
     def on_input(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
         tensor = (args[0] if args else kwargs["hidden_states"]).clone()
         use(tensor.view(-1, tensor.shape[-1]))
         return ((tensor, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": tensor})
 
+    if change.module == "block":
+        return block.module.register_forward_hook(
+            lambda _, args, kwargs, __: change.base[layer].module(*args, **kwargs), with_kwargs=True
+        )
     if change.module in ("residual", "heads"):
         module = block.module if change.module == "residual" else _projection(block.module)
         return module.register_forward_pre_hook(on_input, with_kwargs=True)
-    return ablated_module(block, change.module).register_forward_hook(on_output)
+    return _at_output(ablated_module(block, change.module), use)
+
+
+def _at_output(module: nn.Module, use: Callable[[Tensor], object]) -> Any:
+    """Let a function change in place, or keep, the [length, width] tensor that a module returns."""
+
+    def on_output(_: nn.Module, __: Any, output: Any) -> Any:
+        tensor = first_tensor(output).clone()
+        use(tensor.view(-1, tensor.shape[-1]))
+        return type(output)([tensor, *output[1:]]) if isinstance(output, tuple | list) else tensor
+
+    return module.register_forward_hook(on_output)
 
 
 def _keeping(kept: list[Tensor]) -> Callable[[Tensor], None]:
@@ -133,12 +166,3 @@ def _projection(block: nn.Module) -> nn.Module:
         if name.endswith((".o_proj", ".out_proj", "attn.c_proj", "attention.dense"))
     )
     return block.get_submodule(name)
-
-
-def recording(recorded: list[Tensor]) -> Callable[..., None]:
-    """Return a hook that records what a module receives."""
-
-    def hook(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        recorded.append((args[0] if args else kwargs["hidden_states"]).clone())
-
-    return hook

@@ -17,7 +17,6 @@ from plain_hooks import (
     by_hooks,
     group_of,
     label_logits,
-    recording,
     small_decoder,
 )
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
@@ -39,13 +38,13 @@ from pragworld_interp.prompts.alignment import (
     position_kinds,
 )
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run.replacements import build_change
+from pragworld_interp.run.replacements import build_changes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import (
+    NULLS,
     Intervention,
     Module,
     PatchedModule,
-    Replacement,
     Target,
     every_layer,
 )
@@ -86,8 +85,9 @@ SAME = PatchingPair(0, 0, align_tokens(ORIGINAL, ORIGINAL))
 # A module, what replaces it (or pairs of prompts, of which one is patched), and where.
 Option = tuple[Any, Any, str]
 OPTIONS: list[Option] = [
-    *product(get_args(Module), get_args(Replacement), ("all", "last", "2:7")),
+    *product(get_args(Module), NULLS, ("all", "last", "2:7")),
     *product(get_args(PatchedModule), ("pairs",), ("all",)),
+    ("block", "revert", "all"),
 ]
 
 
@@ -153,12 +153,16 @@ def assert_agree(
     return expected
 
 
-def change_of(decoder: Decoder, option: Option, targets: tuple[Target, ...]) -> ModuleChange:
-    module, replacement, positions = option
+def change_of(architecture: str, option: Option, targets: tuple[Target, ...]) -> ModuleChange:
+    decoder, (module, replacement, positions) = small_decoder(architecture), option
     if replacement == "pairs":
         return ModuleChange(module, targets, pairs={0: PAIRS, 1: OTHER_PAIRS})
+    if replacement == "revert":
+        base = small_model(architecture, seed=1)
+        return ModuleChange(module, targets, base=from_model(base, LabelsOnly()).blocks)
     intervention = Intervention(module, replacement, 0, positions)
-    return build_change(decoder, GROUPS, intervention, targets)
+    (change,) = build_changes(decoder, GROUPS, intervention, targets)
+    return change
 
 
 def own_targets(architecture: str, module: PatchedModule) -> tuple[Target, ...]:
@@ -177,9 +181,9 @@ def test_every_module_is_changed_as_by_hooks(architecture: str) -> None:
         targets = own_targets(architecture, option[0])
         if not targets:  # no heads that can be told apart
             continue
-        change = change_of(decoder, option, targets)
+        change = change_of(architecture, option, targets)
         logits = assert_agree(decoder, GROUPS, change, close_to(architecture))
-        if option[1] in ("pairs", "counterfactual"):
+        if option[1] in ("pairs", "counterfactual", "revert"):
             continue
         effects = (logits.changed - logits.plain).abs().amax((1, 2)).tolist()
         for target, effect in zip(targets, effects, strict=True):
@@ -200,13 +204,13 @@ def test_any_options_together(
 ) -> None:
     decoder = small_decoder(architecture)
     targets = tuple(heads if option[0] == "heads" else sets)
-    assert_agree(decoder, GROUPS, change_of(decoder, option, targets), 1e-5, budget)
+    assert_agree(decoder, GROUPS, change_of(architecture, option, targets), 1e-5, budget)
 
 
 @pytest.mark.parametrize("architecture", EVERY)
 def test_patching_residuals(architecture: str) -> None:
     decoder = small_decoder(architecture)
-    change = change_of(decoder, ("residual", "pairs", "all"), TARGETS)
+    change = change_of(architecture, ("residual", "pairs", "all"), TARGETS)
     logits = assert_agree(decoder, GROUPS, change, close_to(architecture))
     originals = logits.plain[[pair.target for pair in PAIRS]]
     effects = (logits.changed[:, : len(PAIRS)] - originals).abs().amax(2)
@@ -227,22 +231,6 @@ def test_there_may_be_no_pairs() -> None:
 
 
 # Heads and modules --------------------------------------------------------------------------------
-
-
-def test_a_head_is_what_its_values_write() -> None:
-    """Without its values, a head adds nothing."""
-    decoder = small_decoder("gpt_neox")
-    change = ModuleChange("heads", (Target((1,), 2),))
-    found = OnePassEngine(decoder, False).logits(GROUPS[:1], change, 40)
-    without = copy.deepcopy(decoder.model)
-    values = without.gpt_neox.layers[1].attention.query_key_value
-    with torch.no_grad():  # query, key and value of each head, one head after the other
-        for parameter in values.parameters():
-            parameter.view(4, 3, 8, -1)[2, 2] = 0
-    without = from_model(without, LabelsOnly())
-    expected = torch.stack([label_logits(without, prompt) for prompt in PROMPTS])
-    assert (found.changed[0] - found.plain).abs().max() > 5e-2
-    assert_close(found.changed[0], expected)
 
 
 def test_linear_attention_has_no_heads_to_ablate() -> None:
@@ -268,6 +256,22 @@ def test_as_many_rows_as_heads() -> None:
     assert_agree(
         small_decoder("bloom"), [group_of(PROMPTS[:4])], ModuleChange("mlp", TARGETS), 1e-5
     )
+
+
+@pytest.mark.parametrize("name", ["pyvene", "trees"])
+def test_reverting_the_layer_that_training_changed_undoes_everything(name: str) -> None:
+    """Bit by bit; any other layer changes nothing."""
+    config = peft.LoraConfig(r=2, layers_to_transform=[1], init_lora_weights=False)
+    base = small_decoder("llama")
+    tuned = from_model(peft.get_peft_model(copy.deepcopy(base.model), config), LabelsOnly())
+    change = ModuleChange("block", (*TARGETS, Target((0, 1))), base=base.blocks)
+    found = engines(tuned)[name].logits(GROUPS[:1], change, 1)
+    plain = engines(base)[name].logits(GROUPS[:1], ModuleChange("mlp", TARGETS), 1).plain
+    assert (found.plain - plain).abs().max() > 1e-3
+    for changed, expected in zip(
+        found.changed, (found.plain, plain, found.plain, plain), strict=True
+    ):
+        assert torch.equal(changed, expected)
 
 
 # Numbers of other precision, and long prompts -----------------------------------------------------
@@ -330,7 +334,7 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
     prompts = [longest, longest[:95], longest[:50]]
     intervention = Intervention("attention", "mean")
     group = group_of(prompts)
-    found = build_change(decoder, [group], intervention, TARGETS).outputs
+    found = build_changes(decoder, [group], intervention, TARGETS)[0].outputs
     kinds = torch.tensor([kind for own in position_kinds(group) for kind in own])
     assert {*kinds.tolist()} == {0, KINDS.index("altered"), KINDS.index("last")}
     for layer, block in enumerate(decoder.blocks):
@@ -459,16 +463,16 @@ def test_the_model_is_left_as_it_was(architecture: str) -> None:
 
 def test_hooks_of_others_are_kept_and_called() -> None:
     decoder, change = small_decoder("llama"), ModuleChange("attention", TARGETS)
-    recorded: list[Tensor] = []
+    called: list[object] = []
     mlp = decoder.blocks[1].mlp
     engine = PyveneEngine(decoder)
     with (
-        mlp.register_forward_pre_hook(recording(recorded), with_kwargs=True),
+        mlp.register_forward_pre_hook(lambda *args: called.append(args)),
         mlp.register_forward_hook(lambda _, __, output: 2 * output),
     ):
         before = state(decoder.model)
         found = engine.logits(GROUPS[:1], change, 40).changed
-        assert len(recorded) == (1 + LAYERS) * len(PROMPTS)
+        assert len(called) == (1 + LAYERS) * len(PROMPTS)
         assert_close(found, by_hooks(decoder, GROUPS[:1], change).changed)
         assert state(decoder.model) == before
     assert (found - engine.logits(GROUPS[:1], change, 40).changed).abs().max() > 5e-2

@@ -52,8 +52,8 @@ LAYERS = str(EXAMPLES / "layers.json")
         ("patch --positions -1:-3", r"split generated, row 0: the prompt has \d+ tokens, none of them in -1:-3; choose"),
         ("patch --row 700", "split generated, row 700: not an altered variant among the documents; choose 1, 2"),
         ("patch --row 0", "split generated, row 0: not an altered variant among the documents; choose 1, 2"),
-        ("patch --row 1 --positions last", "--row patches every token of one variant; leave out --positions and "),
-        ("patch --row 1 --limit 2", "--row patches every token of one variant; leave out --positions and --limit$"),
+        ("patch --row 1 --positions last", "--row patches the residuals of every token of one variant; leave out "),
+        ("ablate --revert x --module heads", "--revert runs whole layers of another model; leave out --module, "),
         ("ablate --model ./no-such-folder", r"model \./no-such-folder: there is no such folder$"),
         ("ablate --model no/such-model --out file/results", "file/results: Not a directory; choose a file that can"),
         ("patch --model no/such-model --out file", "file exists; pass --overwrite, or another name$"),
@@ -186,6 +186,9 @@ def one_word() -> Any:
         (lambda: swept([]), "a sweep needs either documents or prompts; give one of them$"),
         (lambda: swept(**TWO, documents=DOCUMENTS), "a sweep needs either documents or prompts; give one of them$"),
         (lambda: swept(DOCUMENTS + MANUAL), "the documents are of the splits generated, manual; pass those of one split$"),
+        (lambda: swept(revert=tiny()[0]), "the base model shares its layers with the model; load it once more$"),
+        (lambda: swept(revert=small_model("llama")), "the base model has other layers; name the one that was fine-tun"),
+        (lambda: swept(sweep=patch, module="block"), "module='block': must be one of residual, mlp, attention, heads"),
         (lambda: swept(DOCUMENTS[1:], replacement="counterfactual"), "split generated, row 1: there is no original or "),
         (lambda: swept(DOCUMENTS[1:], sweep=patch), "split generated: there are no altered variants with their origina"),
         (lambda: swept(sweep=trace), "split generated, row None: not an altered variant among the documents; choose 1, 2"),
@@ -317,17 +320,11 @@ def of(**settings: Any) -> Callable[[Path], None]:
     [
         (lambda _: None, r"Can't find 'adapter_config\.json' at"),
         (of(hidden_size=64), r".*size mismatch for .*q_proj.*\[8, 64\].*\[8, 128\]"),
-        (
-            of(num_hidden_layers=7),
-            r"it was trained for another model; this one has no .*layers\.5\.",
-        ),
+        (of(num_hidden_layers=7), r"it was trained for another model; this one has no .*layers\.5\."),
         (of(num_hidden_layers=3), r".*missing adapter keys .*layers\.3\."),
-        (
-            virtual_tokens,
-            "it adds tokens before the prompt; only adapters within the model's modules",
-        ),
+        (virtual_tokens, "it adds tokens before the prompt; only adapters within the model's modules"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")  # peft's own
 def test_an_adapter_is_refused_in_one_line(
     make: Callable[[Path], None], line: str, tmp_path: Path

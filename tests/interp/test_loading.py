@@ -58,8 +58,8 @@ def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None 
     prompts = prompts or tokenized(decoder, DOCUMENTS, chat_template=False)
     group = group_of([prompt.ids for prompt in prompts])
     change = ModuleChange("mlp", every_layer(len(decoder.blocks)))
-    plain, changed = OnePassEngine(decoder, False).logits([group], change, 1000)
-    return torch.cat([plain[None], changed])
+    logits = OnePassEngine(decoder, False).logits([group], change, 1000)
+    return torch.cat([logits.plain[None], logits.changed])
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,39 @@ def test_a_report_lists_its_layers(report: LayerReport) -> None:
         assert torch.tensor(frame[column]).isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("kind", "roles"), [("constant", "harmful neutral"), ("harm", "harmful harmful")]
+)
+def test_a_layer_that_only_shifts_answers_is_not_harmful_under_every_replacement(
+    kind: str, roles: str, loaded: tuple[Any, Any]
+) -> None:
+    """A constant is gone with zeros, and stays with means; real harm is gone with both."""
+    model = copy.deepcopy(loaded[0])
+    yes, no = (
+        loaded[1](text, add_special_tokens=False)["input_ids"][0] for text in (" yes", " no")
+    )
+    toward_yes = model.lm_head.weight[yes] - model.lm_head.weight[no]
+
+    residuals: list[torch.Tensor] = []
+
+    def plant(_: Any, __: Any, output: Any) -> Any:
+        if kind == "constant":
+            return output + 60 * toward_yes
+        says = (model.model.norm(residuals[-1]) @ toward_yes).sign()
+        return output - 60 * says[..., None] * toward_yes
+
+    layer = model.model.layers[4]
+    layer.post_attention_layernorm.register_forward_pre_hook(lambda _, x: residuals.append(x[0]))
+    layer.mlp.down_proj.register_forward_hook(plant)
+    documents = pt.generate(seed=40, groups=16, domains="household")
+    report = ablate(model, loaded[1], documents, layers=[4], replacement="all")
+    zero, *_ = report.by_replacement["zero"]
+    assert [zero.evidence, report.layers[0].evidence] == roles.split()
+    assert report.lens[-1] == pytest.approx(report.plain.accuracy.percent)
+    for layers in report.by_replacement.values():  # nothing is behind the last layer
+        assert layers[0].direct == pytest.approx(layers[0].log_odds)
+
+
 VARIANT = next(document for document in DOCUMENTS if not document.is_original)
 
 
@@ -241,17 +274,6 @@ def test_the_first_prompt_of_a_group_is_patched(loaded: tuple[Any, Any], tmp_pat
         assert pair.patched[0] == pytest.approx(pair.original_run, abs=2e-6)
     report.write(tmp_path / "patching.json")
     assert read_patching(tmp_path / "patching.json").pairs == report.pairs
-
-
-def test_documents_and_prompts_may_come_from_iterators(loaded: tuple[Any, Any]) -> None:
-    documents = DOCUMENTS[:2]
-    expected = ablate(*loaded, documents)
-    assert ablate(*loaded, iter(documents)).documents == expected.documents
-    own: dict[str, Any] = {"prompts": STORIES[:2], "answers": ANSWERS[:2], "groups": GROUPS[:2]}
-    for labels in (NAMES, [NAMES, NAMES]):
-        given = {**own, "labels": labels}
-        of_iterators = ablate(*loaded, **{name: iter(values) for name, values in given.items()})
-        assert of_iterators.documents == ablate(*loaded, **given).documents
 
 
 @pytest.mark.parametrize("name", ["sweep", "cloze"])

@@ -16,7 +16,7 @@ from pragworld_interp.engine.decoder import Decoder, from_model
 from pragworld_interp.engine.interventions import ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.prompts.alignment import PatchingPair, align_tokens
-from pragworld_interp.run.replacements import build_change
+from pragworld_interp.run.replacements import build_changes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target, every_layer
 
@@ -40,7 +40,7 @@ def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
         (Intervention("heads", "resample", 0), heads),
         (Intervention("attention", "counterfactual"), LAYERS),
     )
-    changes = [build_change(decoder, GROUPS, *each) for each in interventions]
+    changes = [own for each in interventions for own in build_changes(decoder, GROUPS, *each)]
     changes.append(ModuleChange("residual", LAYERS, pairs=dict.fromkeys(range(3), PAIRS)))
     SeveralDevices.reads.clear()
     engine = OnePassEngine(decoder, trees)

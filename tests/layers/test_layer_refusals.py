@@ -21,8 +21,8 @@ from pragworld_tasks.layers.patching_report import patching_figure, read_patchin
 from pragworld_tasks.layers.settings import Intervention, Target
 
 
-def by_mean(seed: int) -> LayerReport:
-    intervention = Intervention("mlp", "mean", seed)
+def by_mean() -> LayerReport:
+    intervention = Intervention("mlp", "mean")
     return make_report(make_documents([5] * 40), np.full((200, 4), 0.2), intervention=intervention)
 
 
@@ -37,7 +37,7 @@ def report_of(layers: list[int]) -> LayerReport:
 ONE = {"a": random_report(3)}
 TRACKING = {"t": random_report(3, "entity_tracking")}
 OTHER_DATA = {**ONE, "b": random_report(3, "synthetic")}
-OTHER_INTERVENTION = {**ONE, "b": by_mean(0)}
+OTHER_INTERVENTION = {**ONE, "b": by_mean()}
 PATCHING = EXAMPLES / "patching.json"
 LAYERS = EXAMPLES / "layers.json"
 PATCHED = read_patching(PATCHING)
@@ -75,7 +75,7 @@ def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str)
     ("written", "changed", "line"),
     [
         ('"targets": [', '"goals": [', "targets: Field required; write the file again"),
-        ('"mlp"', '"mlps"', "intervention.module: Input should be 'mlp', 'attention' or 'heads'; write the file again"),
+        ('"mlp"', '"mlps"', "intervention.module: Input should be 'mlp', 'attention', 'heads' or 'block'; write the file again"),
         ('"gold": [', '"gold": [2, ', "documents.0.gold.0: Input should be less than or equal to 1; write the file again"),
         ('"version": 3', '"version": 2', "version 2 of pragworld-layers, but this pragworld reads version 3; make it anew with `pragworld-interp ablate`, from the same model and documents"),
         ('"schema"', '"scheme"', "give a file that `pragworld-interp ablate` wrote"),
@@ -89,8 +89,3 @@ def test_a_file_is_refused_in_one_line(
     with pytest.raises(InputError) as refused:
         read_layers(path)
     assert str(refused.value) == f"{path}: {line}"
-
-
-def test_a_seed_of_the_intervention_makes_no_difference() -> None:
-    compared = compare_reports({"a": by_mean(0), "b": by_mean(1)})
-    assert compared.intervention == by_mean(0).intervention

@@ -151,8 +151,9 @@ def test_evidence_follows_the_corrected_p() -> None:
     assert lenient.selected("useful") == [0]
 
 
-def test_layers_without_effect_are_seldom_found() -> None:
-    """In at most 5 % of sweeps, but for chance: 150 sweeps of 12 layers, in correlated groups."""
+@pytest.mark.parametrize("replacement", ["zero", "all"])
+def test_layers_without_effect_are_seldom_found(replacement: Any) -> None:
+    """In at most 5 % of sweeps, but for chance: 150 sweeps of 12 runs, in correlated groups."""
     generator = np.random.default_rng(0)
     documents = make_documents([5] * 30)
     group = np.array([document.group for document in documents])
@@ -162,11 +163,27 @@ def test_layers_without_effect_are_seldom_found() -> None:
         shared = generator.normal(size=(30, 13))[group]
         margin = 0.5 + generator.normal(size=(150, 1)) + shared + generator.normal(size=(150, 13))
         gold = 1 / (1 + np.exp(-margin))
-        report = make_report(documents, np.where(is_yes, gold, 1 - gold), settings=FEW)
+        intervention = Intervention("mlp", replacement, 0)
+        yes = np.where(is_yes, gold, 1 - gold)
+        report = make_report(documents, yes, settings=FEW, intervention=intervention)
         evidence = {layer.evidence for layer in report.layers}
         log_odds = min(layer.log_odds_holm for layer in report.layers)
         found.append([evidence != {"neutral"}, log_odds <= 0.05])
     assert (np.mean(found, axis=0) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)).all()
+
+
+def test_a_role_holds_under_every_replacement_or_not() -> None:
+    documents = make_documents([1] * 20)
+    right, wrong, less = [True] * 20, [False] * 20, [False] * 9 + [True] * 11
+    runs = [right, wrong, wrong, less, right, wrong, wrong, less, wrong]
+    report = make_report(
+        documents, to_yes(documents, runs), intervention=Intervention("mlp", "all", 0)
+    )
+    every = [layer for layers in report.by_replacement.values() for layer in layers]
+    np.testing.assert_allclose([layer.holm for layer in every], holm([x.p for x in every]))
+    first, second = report.layers
+    assert (first.evidence, first.holm) == ("useful", every[6].holm)  # larger where less is lost
+    assert (second.sign, second.evidence, second.holm) == ("neutral", "neutral", 1)
 
 
 def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
@@ -176,6 +193,8 @@ def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
     assert report.plain.accuracy.right == 8
     assert [layer.accuracy.share.right for layer in report.layers] == [0]
     assert {value for one in report.documents for value in one.gold[:1]} <= {0.499999, 0.500001}
+    with pytest.raises(ValueError, match="not from 0 to 1"):
+        make_report(documents, np.full((8, 2), 1.5))
 
 
 def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
@@ -185,11 +204,6 @@ def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
     assert report.layers[0].robust_accuracy is None
     assert "robust" not in report.to_text()
     assert "robust" in random_report(3).to_text()
-
-
-def test_what_are_no_probabilities_is_refused() -> None:
-    with pytest.raises(ValueError, match="not from 0 to 1"):
-        make_report(make_documents([4]), np.full((4, 2), 1.5))
 
 
 # Tests --------------------------------------------------------------------------------------------
