@@ -47,7 +47,7 @@ def test_special_cases(response: str, stripped: str) -> None:
 
 
 @given(text, st.sampled_from(MARKS), text)
-@example("", ("<think>", "</think>"), "")
+@example("\na\na", ("<Thinking>", "</thinking>"), "")  # no heading without brackets
 def test_what_is_behind_the_reasoning_is_kept(
     thought: str, marks: tuple[str, str], answer: str
 ) -> None:
