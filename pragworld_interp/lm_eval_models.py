@@ -117,7 +117,7 @@ def _chosen_layers(
         raise InputError("hf-ablated needs one of ablate=mlp:5+7 and layers=layers.json")
     role, by = role or "harmful", by or "evidence"
     report = read_layers(Path(layers))
-    if report.intervention.replacement != "zero":
+    if report.intervention.replacement not in ("zero", "all"):
         raise InputError(
             f"{layers}: the sweep replaced outputs by {report.intervention.replacement}, but "
             "hf-ablated replaces them by zeros; sweep with --replacement zero"
