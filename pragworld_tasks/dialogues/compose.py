@@ -191,14 +191,14 @@ def _with_pronouns(
     before = NOTHING_SAID
     for exchange in exchanges:
         is_same = exchange.thing is not None and set(before.things) == {exchange.thing}
-        share = 0.25 if is_same or exchange.form in ("amount", "count") else 0.85
+        share = 0.4 if is_same or exchange.form in ("amount", "count") else 0.9
         if set(before.places) == {exchange.place} and rng.happens(share):
             exchange = exchange._replace(place=None)
         has_agent = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
         if has_agent and set(before.agents) == {exchange.agent} and rng.happens(0.7):
             exchange = exchange._replace(agent=None)
         has_thing = exchange.form in ASKS_THING
-        if has_thing and set(before.things) == {exchange.thing} and rng.happens(0.8):
+        if has_thing and set(before.things) == {exchange.thing} and rng.happens(0.9):
             exchange = exchange._replace(thing=None)
         replaced.append(exchange)
         before = resolve_one(exchange, before)

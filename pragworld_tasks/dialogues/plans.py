@@ -57,7 +57,7 @@ _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
 # did, and of all others.
 _TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Negation": (("affirmed", "denied"), ("done", "not done")),
-    "Quantity Change": (("number",), ("number",)),
+    "Quantity Change": (("number", "quantity", "quantity"), ("quantity",)),
     "Quantifier Change": (("all", "some"), ("all", "some")),
     "Logical Connective Change": (("and", "or"), ("done and", "done or")),
 }

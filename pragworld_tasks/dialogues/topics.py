@@ -47,7 +47,8 @@ class Scene:
         self.places = places
         self.containers = containers
         self.haunts = {name: self.two(places) for name in (*agents, REPLIER)}
-        self._travellers = rng.shuffled([*agents, REPLIER])
+        others = rng.shuffled(agents)
+        self._travellers = [REPLIER, *others] if rng.happens(0.6) else [*others, REPLIER]
 
     def exchange(
         self,
@@ -69,7 +70,7 @@ class Scene:
 
     def agent(self) -> str:
         """Return a person who may put things somewhere, often the replier."""
-        return REPLIER if self.rng.happens(0.42) else self.person()
+        return REPLIER if self.rng.happens(0.38) else self.person()
 
     def traveller(self, *others: str) -> str | None:
         """Return a person of whose journey nobody has asked, but none of the others, or None."""
@@ -148,8 +149,8 @@ def _more(scene: Scene, thing: str, place: str, known: Amount, is_open: bool) ->
         is_open: Whether it is open who put them there.
     """
     rng, exchanges = scene.rng, []
-    if number_of(thing) == "plural" and rng.happens(0.6):
-        if known == THE or rng.happens(0.4):
+    if number_of(thing) == "plural" and rng.happens(0.3 if known == THE else 0.7):
+        if known == THE or rng.happens(0.15):
             counted: dict[Reply, float] = {
                 Claim(amount=scene.either()): 3,
                 Claim(amount=scene.number(least=2)): 2,
@@ -161,13 +162,14 @@ def _more(scene: Scene, thing: str, place: str, known: Amount, is_open: bool) ->
             amounts: dict[Reply, float] = {
                 Claim(amount=scene.number(least=2)): 5,
                 Claim(amount=ALL): 1,
-                "unknown": 1,
+                Claim(amount=SOME): 1,
+                "unknown": 2,
+                "yes": 1,
             }
-            amounts |= {Claim(amount=SOME): 1, "yes": 1}
             asked = ALL if rng.happens(0.25) else SOME
             reply = rng.weighted_choice(amounts)
             exchanges.append(scene.exchange("amount", None, thing, place, asked, reply=reply))
-    if is_open and rng.happens(0.6):
+    if is_open and rng.happens(0.8):
         exchanges += _asked(scene, thing, place)
     return exchanges
 
@@ -175,7 +177,7 @@ def _more(scene: Scene, thing: str, place: str, known: Amount, is_open: bool) ->
 def _asked(scene: Scene, thing: str, place: str) -> list[Exchange]:
     """Return a question whether somebody left things in the place where they are."""
     agent = scene.agent()
-    replies: dict[Reply, float] = {"no": 4, Claim(things=(scene.thing(),)): 1}
+    replies: dict[Reply, float] = {"no": 3, Claim(things=(scene.thing(),)): 1}
     if place in scene.haunts[agent]:
         replies |= {Claim(then=scene.next_place(agent, place)): 6, "yes": 1}
     else:
@@ -204,6 +206,19 @@ def _found(scene: Scene, thing: str) -> list[Exchange]:
     place = scene.place_seen()
     first = scene.exchange("where", thing=thing, reply=Claim(places=(place,)))
     return [first, *_more(scene, thing, place, THE, True)]
+
+
+def _located(scene: Scene, thing: str) -> Exchange:
+    """Return a question where things are, which all are in the place that the reply names."""
+    agent = scene.agent()
+    place = scene.place_of(agent)
+    then = scene.next_place(agent, place) if scene.rng.happens(0.6) else None
+    replies: dict[Reply, float] = {
+        Claim(places=(scene.place_seen(),)): 4,
+        Claim(agents=(agent,), places=(place,), then=then): 5,
+        Claim(agents=(agent,), places=(place,), source=scene.source(agent, 1)): 1,
+    }
+    return scene.exchange("where", thing=thing, reply=scene.rng.weighted_choice(replies))
 
 
 def _trip(scene: Scene, agent: str) -> Exchange:
@@ -268,7 +283,7 @@ def _asked_about(scene: Scene) -> list[Exchange]:
         Claim(then=other): 4,
         Claim(things=(scene.thing(),)): 2,
         Claim(places=(other,)): 4,
-        "no": 3,
+        "no": 1.5,
         "yes": 0.5,
     }
     if number_of(thing) == "plural":
@@ -292,7 +307,7 @@ def _quantity(scene: Scene) -> list[Exchange]:
     amount = scene.number()
     source = scene.person() if rng.happens(0.3) else None
     before = _found_before(scene, thing, place, True)
-    is_counted = bool(before) or rng.happens(0.5)
+    is_counted = bool(before) or rng.happens(0.3)
     if is_counted and rng.happens(0.6) and not source:
         amount = scene.either()
     elif is_counted and rng.happens(0.5):
@@ -310,26 +325,30 @@ def _quantifier(scene: Scene) -> list[Exchange]:
     """Are some of the things in the hall? Somebody said she saw some there."""
     thing, place = scene.thing(0), scene.place_seen()
     replies: dict[Reply, float] = {
-        Claim(amount=SOME): 4,
-        Claim(amount=SOME, source=scene.person()): 3,
+        Claim(amount=SOME): 2,
+        Claim(amount=SOME, source=scene.person()): 4,
+        Claim(amount=scene.number(least=2)): 3,
         Claim(amount=ALL): 1,
-        "unknown": 2,
+        "unknown": 4,
     }
     reply = scene.rng.weighted_choice(replies)
     asked = ALL if scene.rng.happens(0.3) else SOME
     amounts = scene.exchange("amount", None, thing, place, asked, reply=reply)
     exchanges = [*_found_before(scene, thing, place, False), amounts]
-    if reply != "unknown" and scene.rng.happens(0.3):
+    if reply != "unknown" and scene.rng.happens(0.5):
         exchanges += _asked(scene, thing, place)
     return exchanges
 
 
 def _journey(scene: Scene) -> list[Exchange]:
     """Did somebody go to the hall? She went to the den."""
-    agent, place = scene.traveller(), scene.place()
+    agent = scene.traveller()
     if agent is None:
         return _somewhere(scene)
-    if scene.rng.happens(0.5):
+    known, place = scene.haunts[agent], scene.place()
+    if scene.rng.happens(0.85):
+        place = scene.rng.choice([other for other in scene.places if other not in known])
+    if scene.rng.happens(0.65):
         return [_trip(scene, agent)]
     if place in scene.haunts[agent]:
         return [scene.exchange("went", agent, place=place, reply="yes")]
@@ -366,12 +385,9 @@ def _not_done(scene: Scene) -> list[Exchange]:
 
 def _number(scene: Scene) -> list[Exchange]:
     """Where are the things? In the hall. How many are there? Three."""
-    thing, place = scene.thing(0), scene.place_seen()
+    where = _located(scene, scene.thing(0))
     reply = Claim(amount=scene.number(least=2))
-    return [
-        scene.exchange("where", thing=thing, reply=Claim(places=(place,))),
-        scene.exchange("count", None, thing, place, reply=reply),
-    ]
+    return [where, scene.exchange("count", None, where.thing, where.claim.places[0], reply=reply)]
 
 
 def _side_by_side(scene: Scene) -> list[Exchange]:
@@ -402,8 +418,7 @@ def _affirmed(scene: Scene) -> list[Exchange]:
     if kind == 0:
         return [_presence(scene, "yes")]
     if kind < 4:
-        claim = Claim(places=(scene.place_seen(),))
-        return [scene.exchange("where", thing=scene.thing(), reply=claim)]
+        return [_located(scene, scene.thing())]
     return _done(scene)
 
 
@@ -428,14 +443,7 @@ def _quantified(scene: Scene, amount: Amount) -> list[Exchange]:
 
 
 def _found_before(scene: Scene, thing: str, place: str, is_of_all: bool) -> list[Exchange]:
-    """Return perhaps where the things are of which an amount is asked next.
-
-    Args:
-        scene: The scene.
-        thing: The things.
-        place: The place.
-        is_of_all: Whether all of them may be there.
-    """
+    """Return perhaps where things are, all of them if so told, before their amount is asked."""
     kind = scene.rng.below(10)
     if kind < 1:
         return _in_container(scene, thing, place)[:1]
@@ -463,12 +471,12 @@ def _joined(scene: Scene, connective: Connective, by_agent: bool) -> list[Exchan
 
 # How often dialogues come to these topics.
 COMMON_TOPICS = {
-    "somewhere": 7.0,
-    "asked about": 5.0,
-    "container": 4.0,
+    "somewhere": 5.0,
+    "asked about": 6.0,
+    "container": 7.0,
     "quantity": 3.0,
-    "quantifier": 2.0,
-    "journey": 7.0,
+    "quantifier": 4.0,
+    "journey": 8.0,
 }
 TOPICS: dict[str, Topic] = {
     "somewhere": _somewhere,

@@ -28,7 +28,6 @@ _LEFT, _RIGHT = 240, 120  # characters before and behind a word that are looked 
 _MOST = 1000  # labels that are looked at: a response with more of them rambles
 _PHRASES = read_package_toml(__package__, "answer_phrases.toml")
 _NEVER = "(?!)"  # a pattern that matches nothing
-
 Pattern = Callable[[str], re.Pattern[str]]
 UnreadableReason = Literal[
     "empty", "cut off", "unfinished reasoning", "refusal", "both", "no answer"
@@ -99,6 +98,10 @@ def read_answer(response: str | None, labels: Sequence[str] = YES_NO) -> str | N
     - Choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions (`Yes, but
       no`), quotations and what is said to be wrong (`"Yes" is incorrect`) are not answers.
     - Other labels are read in the same places. Other words stand for yes and no only.
+
+    Args:
+        response: the response; None is one that an API refused to give.
+        labels: the possible answers.
 
     Examples:
         >>> read_answer("**No.** Bob moved them.")

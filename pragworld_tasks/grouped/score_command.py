@@ -141,10 +141,13 @@ def _score_splits(options: argparse.Namespace) -> None:
         print(runs_table(reports, *against))
     else:
         report = reports[runs[0].name]
-        texts = [comparison.to_text() for comparison in compared.values()]
-        points = detectable_points(report.tallies).items()
-        shown = ", ".join(f"{format_number(value, '.1f')} in {name}" for name, value in points)
-        print(report.to_text(), f"detectable difference, in points: {shown}", *texts, sep="\n")
+        print(report.to_text())
+        for comparison in compared.values():
+            print(comparison.to_text())
+        if not against:
+            points = detectable_points(report.tallies).items()
+            shown = ", ".join(f"{format_number(value, '.1f')} in {name}" for name, value in points)
+            print(f"detectable difference, in points: {shown}")
 
 
 def _scored_documents(

@@ -100,6 +100,7 @@ def test_no_zero_comes_without_a_word(
     shown = capsys.readouterr().out
     head = f"5 ({', '.join(f'1 {reason}' for reason in counts)})"
     assert shown.startswith(f"manual: 10 documents, 3 groups; unreadable: {head}\n")
+    assert shown.endswith("\ndetectable difference, in points: - in robust_acc, - in acc\n")
     assert rows_of(shown)[3][4:] == ["not applicable", "-"]
     (record,) = read_run_records(tmp_path / "a.json").values()
     assert record.unreadable_reasons == counts
@@ -181,7 +182,7 @@ def test_comparison_of_two_runs(
     line = "exact McNemar test on {}: only the first right {}, only the second 0, p = {}"
     assert line.format("documents", 6, "0.0312") in shown
     assert line.format("groups", 3, "0.25") in shown
-    assert "\ndetectable difference, in points: - in robust_acc, - in acc\nright.jsonl" in shown
+    assert "\nright.jsonl minus yes.jsonl\n" in shown
     first, second = (find_runs([str(path)], "manual")[0].score(MANUAL) for path in (right, yes))
     comparison = compare_scores(first, second)
     assert str(comparison) in shown
