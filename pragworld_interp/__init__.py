@@ -7,7 +7,7 @@ which sweep a model in memory, need torch, and only figures need matplotlib. The
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
 >>> report.selected("useful"), report.selected("useful", by="sign")
-([], [1, 2])
+([], [0, 1, 2])
 """
 
 from typing import TYPE_CHECKING

@@ -70,7 +70,7 @@ class LayerReport(Report):
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> report.selected("useful"), report.selected("useful", by="sign")
-        ([], [1, 2])
+        ([], [0, 1, 2])
     """
 
     schema = LAYERS

@@ -70,7 +70,7 @@ class PatchingReport(Report):
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> report = read_patching(EXAMPLES / "patching.json")
         >>> [round(p, 2) for p in report.averages()["all"].probability]
-        [0.02, 0.47, 0.99, 0.99, 0.99]
+        [0.04, 0.42, 0.86, 0.94, 0.95]
         >>> print(report.to_text().splitlines()[-1])
         By the 95% interval, p is above one half at layers 2, 3, 4.
     """
