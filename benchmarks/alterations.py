@@ -1,14 +1,15 @@
-"""Count how many alterations of the manual split's originals read well, as a reader judged them.
+"""Count how many alterations of conversations read well, as two readers judged them.
 
 python benchmarks/alterations.py [--unread]
 
-Every original is altered in the seven ways, with the entities of `tests/alterations/entities.json`.
-`tests/alterations/readings.jsonl` has a judgement of each output by its digest: good, odd
-(grammatical, but nobody would say it, or it is against common sense) or broken (ungrammatical, or
-it contradicts itself). A third of the originals was kept aside until the rules were written; what
-they gave on first reading is in `tests/alterations/first_reading.jsonl`. Exits with status 1 if a
-limit is broken or an output is unread. `--unread` prints outputs without a judgement, with the line
-to complete.
+Every original of the manual split is altered in the seven ways, with the entities of
+`tests/alterations/entities.json`, and so is every chat of `tests/alterations/chats.jsonl`, with
+three seeds. The chats are by writers who did not know the rules. Two readers, neither of whom saw
+the other's judgements, judged every output: good, odd (grammatical, but nobody would say it, it is
+against common sense, or no such alteration) or broken (ungrammatical, or it contradicts itself).
+`tests/alterations/readings.jsonl` has their judgements by the output's digest. Exits with status 1
+if a limit is broken or an output is unread. `--unread` prints outputs without a judgement, with the
+line to complete.
 
 Needs the released files (`PRAGWORLD_DATA`).
 """
@@ -18,9 +19,10 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import load_split
@@ -29,116 +31,122 @@ from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.tokens import AlteredConversation
 
 FOLDER = Path(__file__).parent.parent / "tests" / "alterations"
-JUDGEMENTS = ("good", "odd", "broken", "refused")
-# Limits in percent: broken of all outputs, refused of all attempts.
-MOST_BROKEN, MOST_REFUSED = 1.0, 35.0
+JUDGEMENTS = ("good", "odd", "broken", "unread")
+MOST_BROKEN, MOST_ODD = 1.0, 10.0  # percent of the outputs, for each reader
+TOO_MANY = "more than the limits allow"
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """An alteration of a conversation.
+class Conversation:
+    """A conversation to alter.
 
     Attributes:
-        conversation: The first 8 hexadecimal digits of the conversation's SHA-256 digest.
-        alteration: The alteration's name.
-        altered: The altered conversation, or None if the alteration is not possible.
+        name: The name of a chat, or the first 8 hexadecimal digits of a text's SHA-256 digest.
+        text: The conversation.
+        entities: The lists of its entities.
+        seeds: The seeds to alter it with.
     """
 
-    conversation: str
-    alteration: str
-    altered: AlteredConversation | None
-
-    @property
-    def digest(self) -> str:
-        """The first 12 hexadecimal digits of the output's SHA-256 digest, "" without output."""
-        text = self.altered.text if self.altered else ""
-        return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
-
-    @property
-    def is_kept_aside(self) -> bool:
-        """Whether the conversation was read only when the rules had been written."""
-        return int(self.conversation, 16) % 3 == 0
+    name: str
+    text: str
+    entities: dict[str, Any]
+    seeds: Sequence[int]
 
 
-def originals() -> dict[str, str]:
-    """Return the originals of the manual split by their digests."""
-    texts = [document.context for document in load_split("manual") if document.is_original]
-    return {hashlib.sha256(text.encode()).hexdigest()[:8]: text for text in texts}
-
-
-def attempts(conversations: Mapping[str, str]) -> Iterator[Attempt]:
-    """Yield every alteration of every conversation."""
+def originals() -> list[Conversation]:
+    """Return the originals of the manual split."""
     entities = json.loads((FOLDER / "entities.json").read_text(encoding="utf-8"))
-    for digest, text in conversations.items():
-        for name in ALTERATIONS:
-            try:
-                altered = alter(text, entities[digest], name)
-            except InputError:  # the alteration is not possible
-                yield Attempt(digest, name, None)
-            else:
-                yield Attempt(digest, name, altered)
+    texts = {document.context for document in load_split("manual") if document.is_original}
+    named = {hashlib.sha256(text.encode()).hexdigest()[:8]: text for text in texts}
+    return [Conversation(name, text, entities[name], [0]) for name, text in sorted(named.items())]
 
 
-def read_judgements(name: str) -> dict[tuple[str, str, str], str]:
-    """Return judgements by conversation, alteration and digest of the output."""
-    lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-    readings = [json.loads(line) for line in lines]
+def chats() -> list[Conversation]:
+    """Return the chats."""
+    rows = map(json.loads, (FOLDER / "chats.jsonl").read_text(encoding="utf-8").splitlines())
+    return [Conversation(row["name"], row["text"], row["entities"], range(3)) for row in rows]
+
+
+def outputs(conversation: Conversation, alteration: str) -> dict[str, AlteredConversation]:
+    """Return the different outputs of an alteration by their digests, none if it is refused."""
+    found = {}
+    for seed in conversation.seeds:
+        try:
+            altered = alter(conversation.text, conversation.entities, alteration, seed)
+        except InputError:
+            continue
+        found[hashlib.sha256(altered.text.encode()).hexdigest()[:12]] = altered
+    return found
+
+
+def read_judgements() -> dict[tuple[str, str], list[str]]:
+    """Return both readers' judgements by conversation and digest of the output."""
+    lines = (FOLDER / "readings.jsonl").read_text(encoding="utf-8").splitlines()
     return {
-        (reading["conversation"], reading["alteration"], reading["output"]): reading["judgement"]
-        for reading in readings
+        (reading["conversation"], reading["output"]): reading["judgements"]
+        for reading in map(json.loads, lines)
     }
 
 
-def judge(attempt: Attempt, judgements: Mapping[tuple[str, str, str], str]) -> str:
-    """Return the judgement of an attempt, or "unread"."""
-    if attempt.altered is None:
-        return "refused"
-    key = (attempt.conversation, attempt.alteration, attempt.digest)
-    return judgements.get(key, "unread")
-
-
-def table(title: str, judged: Sequence[tuple[str, str]]) -> str:
-    """Return a table of judgements by alteration.
+def table(title: str, judged: Sequence[tuple[str, list[str]]], refused: Counter[str]) -> str:
+    """Return a table of both readers' judgements by alteration.
 
     Args:
         title: What the table is about.
-        judged: The alteration and the judgement of each attempt.
+        judged: The alteration and the judgements of each output.
+        refused: How many attempts of each alteration were refused.
     """
-    columns = (
-        (*JUDGEMENTS, "unread")
-        if any(judgement == "unread" for _, judgement in judged)
-        else JUDGEMENTS
-    )
-    lines = [f"{title:<42}" + "".join(f"{column:>9}" for column in columns)]
+    columns = [
+        name for name in JUDGEMENTS if name != "unread" or ["unread"] * 2 in dict(judged).values()
+    ]
+    lines = [f"{title:<28}" + "".join(f"{column:>9}" for column in (*columns, "refused"))]
     for name in (*ALTERATIONS, "all"):
-        counts = Counter(judgement for of, judgement in judged if name in (of, "all"))
-        lines.append(f"{name:<42}" + "".join(f"{counts[column]:>9}" for column in columns))
+        readings = [judgements for of, judgements in judged if name in (of, "all")]
+        counts = [Counter(judgements[reader] for judgements in readings) for reader in (0, 1)]
+        cells = [f"{counts[0][column]}, {counts[1][column]}" for column in columns]
+        cells.append(str(refused.total() if name == "all" else refused[name]))
+        lines.append(f"{name:<28}" + "".join(f"{cell:>9}" for cell in cells))
     return "\n".join(lines)
 
 
-def shares(judged: Sequence[tuple[str, str]]) -> tuple[float, float]:
-    """Return the percentages of broken among outputs and of refused among attempts."""
-    counts = Counter(judgement for _, judgement in judged)
-    outputs = len(judged) - counts["refused"]
-    return 100 * counts["broken"] / outputs, 100 * counts["refused"] / len(judged)
-
-
-def to_read(attempt: Attempt, original: str) -> str:
+def to_read(conversation: Conversation, alteration: str, altered: AlteredConversation) -> str:
     """Return an output as it is to be read, and the line of the readings to complete."""
-    assert attempt.altered is not None
-    lines = original.split("\n")
-    for change in reversed(attempt.altered.replacements):
+    lines = conversation.text.split("\n")
+    for change in reversed(altered.replacements):
         line, end = lines[change.utterance], change.start + len(change.old)
         marked = f"[{change.old} -> {change.new}]"
         lines[change.utterance] = line[: change.start] + marked + line[end:]
-    reading = {
-        "conversation": attempt.conversation,
-        "alteration": attempt.alteration,
-        "output": attempt.digest,
-        "judgement": "",
-        "reason": "",
-    }
-    return "\n".join([*lines, json.dumps(reading), ""])
+    digest = hashlib.sha256(altered.text.encode()).hexdigest()[:12]
+    reading = {"conversation": conversation.name, "alteration": alteration, "output": digest}
+    return "\n".join([*lines, json.dumps({**reading, "judgements": [], "reasons": []}), ""])
+
+
+def report(title: str, conversations: Sequence[Conversation], only_unread: bool) -> Iterator[str]:
+    """Yield the table of some conversations and what breaks a limit, or what is to be read."""
+    known, refused = read_judgements(), Counter[str]()
+    judged: list[tuple[str, list[str]]] = []
+    for conversation in conversations:
+        for alteration in ALTERATIONS:
+            found = outputs(conversation, alteration)
+            refused[alteration] += not found
+            for digest, altered in found.items():
+                judgements = known.get((conversation.name, digest), ["unread", "unread"])
+                judged.append((alteration, judgements))
+                if only_unread and "unread" in judgements:
+                    yield to_read(conversation, alteration, altered)
+    if only_unread:
+        return
+    yield table(title, judged, refused)
+    agree = sum(first == second for _, (first, second) in judged)
+    attempts = len(conversations) * len(ALTERATIONS)
+    share = 100 * refused.total() / attempts
+    yield f"refused {share:.1f} %; readers agree on {100 * agree / len(judged):.1f} %"
+    for reader in (0, 1):
+        counts = Counter(judgements[reader] for _, judgements in judged)
+        odd, broken = (100 * counts[name] / len(judged) for name in ("odd", "broken"))
+        yield f"reader {reader + 1}: {odd:.1f} % odd, {broken:.1f} % broken"
+        if odd > MOST_ODD or broken > MOST_BROKEN or counts["unread"]:
+            yield TOO_MANY
 
 
 def main() -> None:
@@ -146,36 +154,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--unread", action="store_true", help="print outputs to read")
     options = parser.parse_args()
-    conversations = originals()
-    judgements = read_judgements("readings.jsonl")
-    judged = [(attempt, judge(attempt, judgements)) for attempt in attempts(conversations)]
-    unread = [attempt for attempt, judgement in judged if judgement == "unread"]
-    if options.unread:
-        for attempt in unread:
-            print(to_read(attempt, conversations[attempt.conversation]))
-        return
-    first = [
-        (key[1], judgement) for key, judgement in read_judgements("first_reading.jsonl").items()
+    lines = [
+        *report("manual split", originals(), options.unread),
+        *report("chats", chats(), options.unread),
     ]
-    parts = {
-        "development": [(a.alteration, j) for a, j in judged if not a.is_kept_aside],
-        "kept aside": [(a.alteration, j) for a, j in judged if a.is_kept_aside],
-        "kept aside, on first reading": first,
-        "all": [(a.alteration, j) for a, j in judged],
-    }
-    for title, part in parts.items():
-        print(table(title, part))
-        broken, refused = shares(part)
-        print(f"broken {broken:.1f} % of outputs, refused {refused:.1f} % of attempts\n")
-    is_everyday = {
-        digest: text.lstrip('"').startswith("A:") for digest, text in conversations.items()
-    }
-    for title, kind in (("dialogues of where things are", False), ("everyday conversations", True)):
-        counts = Counter(j for a, j in judged if is_everyday[a.conversation] is kind)
-        print(f"{title}: " + ", ".join(f"{counts[name]} {name}" for name in JUDGEMENTS))
-    broken, refused = shares(parts["all"])
-    print(f"limits: at most {MOST_BROKEN} % broken, at most {MOST_REFUSED} % refused, none unread")
-    if broken > MOST_BROKEN or refused > MOST_REFUSED or unread:
+    print("\n".join(lines))
+    if not options.unread:
+        print(f"limits: at most {MOST_ODD} % odd, at most {MOST_BROKEN} % broken, none unread")
+    if TOO_MANY in lines:
         sys.exit(1)
 
 

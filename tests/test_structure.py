@@ -40,7 +40,7 @@ BUDGETS = {
     "pragworld_tasks/*.py": 1_530,  # goal: 1,475
     "pragworld_tasks/data": 1_290,
     "pragworld_tasks/evaluation": 2_850,  # goal: 2,730
-    "pragworld_tasks/grouped": 595,  # with `score` and what it alone needs, which was evaluation's
+    "pragworld_tasks/grouped": 596,  # with `score` and what it alone needs, which was evaluation's
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,
     "pragworld_tasks/leaderboard": 1_320,
@@ -49,7 +49,7 @@ BUDGETS = {
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_998,  # with roles under every replacement; the sweeps gave it up
     "pragworld_tasks/dialogues": 4_000,
-    "pragworld_tasks/text_alterations": 2_659,
+    "pragworld_tasks/text_alterations": 2_664,
     "pragworld_interp": 4_892,
     "pragworld_train": 2_700,
 }

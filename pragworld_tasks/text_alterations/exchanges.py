@@ -227,6 +227,8 @@ def _are_set_apart(
             early, late = late, early
         if early.sentence is late.sentence:
             return True
+        if early.sentence.is_negative or late.sentence.is_negative:  # "don't pack the lamp"
+            return True
         if late.mention.indefinite and late.mention.utterance > early.mention.utterance:
             return True
         if _is_contrasted(conversation, early, late) or _is_told_alike(early, late):

@@ -93,8 +93,7 @@ def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
             return 0
         # "He wasn't in the attic" would be evasive.
         return 1 if spot.is_left_behind and "all" in spot.sentence.all_before(place) else None
-    replies = spot.previous is not None and spot.previous.is_question
-    return 1 if not replies and spot.is_left_behind else None
+    return 1 if spot.previous is None and spot.is_left_behind else None
 
 
 def _negate(sentence: Sentence, place: int) -> list[TextReplacement]:

@@ -455,12 +455,6 @@ def test_turns_ago_counts_the_exchanges_since_the_things_were_mentioned() -> Non
             continue
         since = "\n".join(document.context.split("\n")[-2 * document.turns_ago :])
         question = f" {document.question.replace('?', ' ')}"
-        asked = max(  # not the potatoes, but the sweet potatoes
-            (
-                thing
-                for thing in things
-                if f" {thing} " in question or f" {singular(thing)} " in question
-            ),
-            key=len,
-        )
-        assert f" {asked}" not in since
+        forms = {form: each for each in things for form in (each, singular(each))}
+        asked = max((form for form in forms if f" {form} " in question), key=len)  # sweet potatoes
+        assert f" {forms[asked]}" not in since
