@@ -53,12 +53,12 @@ def load_document_set(arguments: TrainArguments) -> DocumentSet:
         InputError: There is no such split, setting or alteration, the file is malformed, a setting
             has no effect, or no documents are left.
     """
+    _check_effects(arguments)
     held_out = arguments.held_out_alteration
     own = [] if arguments.documents is None else read_documents(arguments.documents)
     names = alteration_names(document.alteration for document in own)
     if held_out not in (None, *names):
         raise InputError(f"alteration {held_out!r} does not exist; choose from {', '.join(names)}")
-    _check_effects(arguments)
     generator = json_object(arguments.dataset_config, "dataset_config")
     name = title = arguments.dataset_name
     if arguments.documents is not None:
