@@ -141,9 +141,7 @@ def _score_splits(options: argparse.Namespace) -> None:
         print(runs_table(reports, *against))
     else:
         report = reports[runs[0].name]
-        print(report.to_text())
-        for comparison in compared.values():
-            print(comparison.to_text())
+        print(report.to_text(), *(one.to_text() for one in compared.values()), sep="\n")
         if not against:
             points = detectable_points(report.tallies).items()
             shown = ", ".join(f"{format_number(value, '.1f')} in {name}" for name, value in points)
