@@ -14,7 +14,7 @@ import random
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, count, product
 from multiprocessing import get_context
@@ -105,6 +105,16 @@ ARMS = {arm.name: arm for arm in _ARMS}
 def dialogues(kind: str, groups: int, split: str, seed: int) -> list[Document]:
     """Return documents of a kind of dialogues."""
     return pt.generate(groups=groups, split=split, seed=seed, domains=DOMAINS[kind])
+
+
+def of_all_kinds(groups: int, split: str, seed: int) -> list[Document]:
+    """Return documents of every kind, numbered anew."""
+    numbered = (
+        replace(document, group=place * groups + document.group)
+        for place, kind in enumerate(DOMAINS)
+        for document in dialogues(kind, groups, split, seed)
+    )
+    return [replace(document, row=row) for row, document in enumerate(numbered)]
 
 
 @dataclass(frozen=True)
@@ -203,10 +213,7 @@ def describe(folder: Path) -> str:
     for kind in DOMAINS:
         documents = dialogues(kind, 75, "validation", 0)
         tables.append(f"{kind}: {ablate(model, tokenizer, documents).to_text()}")
-    fitted, tested = (
-        [document for kind in DOMAINS for document in dialogues(kind, 75, "validation", seed)]
-        for seed in (1, 0)
-    )
+    fitted, tested = (of_all_kinds(75, "validation", seed) for seed in (1, 0))
     probes = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed=0)
     return "\n\n".join([*tables, probes.to_text()])
 
@@ -370,10 +377,7 @@ def text_log_likelihood(model: Any, tokenizer: Any, test: dict[str, list[Documen
 
 def new_probe_accuracy(model: Any, tokenizer: Any, seed: int) -> list[float]:
     """Return the accuracy of a new probe on each layer, on documents it was not fitted to."""
-    fitted, tested = (
-        [document for kind in DOMAINS for document in dialogues(kind, PROBE_GROUPS, split, seed)]
-        for split in ("validation", "test")
-    )
+    fitted, tested = (of_all_kinds(PROBE_GROUPS, split, seed) for split in ("validation", "test"))
     report = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed)
     return [sum(layer.right) / len(layer.right) for layer in report.layers]
 
