@@ -38,6 +38,11 @@ class ModuleChange:
     pairs: Mapping[int, Sequence[PatchingPair]] | None = None  # of groups, instead of samples
     base: Sequence[Block] = ()  # which replace blocks
 
+    @property
+    def layers(self) -> list[int]:
+        """The layers of the targets, in order."""
+        return sorted({layer for target in self.targets for layer in target.layers})
+
     def marks(self, group: PromptGroup) -> list[list[int]]:
         """Return which sample each position of each prompt gets; -1 for none."""
         match self.replacement:

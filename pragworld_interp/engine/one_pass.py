@@ -105,7 +105,7 @@ class _Pass:
         else:
             pairs = _numbered(groups, change.pairs)
             self._branches = _branches_of_pairs(pairs, batch, trees, change, decoder.device)
-        self._layers = {layer for target in change.targets for layer in target.layers}
+        self._layers = {*change.layers}
         self._plain = torch.empty(0)
         self._lens: list[Tensor] = []  # residuals of the plain run at the ends, behind each layer
 

@@ -57,8 +57,7 @@ class PyveneEngine:
         """Return the logits. Each prompt runs alone, once for each target and plain."""
         decoder = self.decoder
         every = range(len(decoder.blocks))
-        touched = {layer for target in change.targets for layer in target.layers}
-        places = [] if change.pairs is None else [(layer, _ALL) for layer in sorted(touched)]
+        places = [] if change.pairs is None else [(layer, _ALL) for layer in change.layers]
         observed = _intervenable(decoder, change, [*places, *((layer, None) for layer in every)])
         changed = [(target, _changing(decoder, change, target)) for target in change.targets]
         runs: list[_Run] = []  # of prompts

@@ -36,7 +36,7 @@ def build_changes(
     changes = []
     for null in intervention.nulls:
         change = ModuleChange(intervention.module, targets, null, intervention.positions)
-        for layer in {layer for target in targets for layer in target.layers}:
+        for layer in change.layers:
             change.place(decoder.blocks[layer])  # refuses attention without heads
         if null == "counterfactual":
             own = {group.number: counterpart_pairs(group, change.positions) for group in groups}
@@ -68,8 +68,7 @@ def _outputs(
     Several processes divide the prompts among them, and all return the same.
     """
     module, replacement = change.module, change.replacement
-    layers = sorted({layer for target in change.targets for layer in target.layers})
-    modules = {layer: change.place(decoder.blocks[layer])[0] for layer in layers}
+    modules = {layer: change.place(decoder.blocks[layer])[0] for layer in change.layers}
     prompts = [prompt for group in groups for prompt in group.prompts]
     kinds = [own for group in groups for own in position_kinds(group)]
     positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}

@@ -278,7 +278,7 @@ def patch_layers(
         )
     targets = _targets(sweep, module, layers)
     change = ModuleChange(module, targets, pairs=pairs)
-    for layer in {layer for target in targets for layer in target.layers}:
+    for layer in change.layers:
         change.place(sweep.decoder.blocks[layer])  # refuses attention without heads
     engine = sweep.start_engine([change])
 
