@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from difflib import get_close_matches
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +35,7 @@ from pragworld_tasks.text import line_changes
 
 
 _TEMPLATES = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+_template = cache(_TEMPLATES.from_string)  # a file has one for all documents
 _SETTINGS = {"labels", "prompt"}  # of all documents of a file
 
 
@@ -128,12 +130,12 @@ def _read_records(path: Path, metadata: Mapping[str, Any]) -> list[tuple[Where, 
     reader = readers.get(path.suffix.lower(), read_json_lines)
     records: list[tuple[Where, DocumentRecord]] = []
     group, settings = -1, {}
+    given = {name: metadata[name] for name in _SETTINGS if name in metadata}
     for where, content in reader(path):
         if where.row == 0 and content.keys() <= _SETTINGS:
             settings = content
             continue
         where = where._replace(row=where.row - bool(settings))
-        given = {name: metadata[name] for name in _SETTINGS if name in metadata}
         fields = known_fields(settings | content | given, where)
         missing = [name for name in FIELDS if name not in fields]
         for name in fields:  # one that is misspelt would have no effect
@@ -150,7 +152,7 @@ def _read_records(path: Path, metadata: Mapping[str, Any]) -> list[tuple[Where, 
         _settle_labels(where, record)
         if record.prompt is not None:
             try:
-                record.prompt = _TEMPLATES.from_string(record.prompt).render(record.model_dump())
+                record.prompt = _template(record.prompt).render(record.model_dump())
             except (TemplateError, TypeError) as error:
                 where.refuse(f"prompt: {error}; write a Jinja template of the fields of a document")
         if records and record.labels != records[0][1].labels:
