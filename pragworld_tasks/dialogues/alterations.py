@@ -73,6 +73,11 @@ class _Original(NamedTuple):
             return numbered
         return [item for item in numbered if item[0] in self.focus.positions]
 
+    def form_after(self, position: int) -> str:
+        """Return the form of the next question, or "" if there is none."""
+        after = self.exchanges[position + 1 : position + 2]
+        return after[0].form if after else ""
+
 
 def edits(
     alteration: str,
@@ -111,15 +116,10 @@ def _negation(original: _Original) -> Iterator[Edit]:
             yield Edit({position: negated}, "remove" if reply.denied else "add")
         elif reply == "yes" and exchange.amount != ALL:
             yield Edit({position: exchange._replace(reply="no")}, "add")
-        elif reply == "no" and not _is_followed_up(original, position):
-            yield Edit({position: exchange._replace(reply="yes")}, "remove")
-
-
-def _is_followed_up(original: _Original, position: int) -> bool:
-    """Return whether a journey is asked for because of a no: "Did she leave it there?" "No."."""
-    after = original.exchanges[position + 1 : position + 2]
-    is_act = original.exchanges[position].form == "did"
-    return is_act and bool(after) and after[0].form in ("went", "where to")
+        elif reply == "no":
+            after = original.form_after(position)
+            if exchange.form != "did" or after not in ("went", "where to"):  # "Where was she then?"
+                yield Edit({position: exchange._replace(reply="yes")}, "remove")
 
 
 def _quantity_change(original: _Original) -> Iterator[Edit]:
@@ -132,8 +132,7 @@ def _quantity_change(original: _Original) -> Iterator[Edit]:
             others = [tuple(number + step for number in numbers) for step in (-1, 1)]
         else:
             others = [(n,) for n in original.rng.sample(range(1, MOST_NUMBER + 1), 2)]
-        after = original.exchanges[position + 1 : position + 2]
-        lowest = 2 if after and after[0].form == "count" else 1  # "they" are several
+        lowest = 2 if original.form_after(position) == "count" else 1  # "they" are several
         for other in others:
             if other != numbers and lowest <= other[0] and other[-1] <= MOST_NUMBER:
                 reply = exchange.claim._replace(amount=Amount(kind, other))
