@@ -23,16 +23,17 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
 
     "He did" becomes "he didn't", "no, he didn't" becomes "yes, he did", and a whole "no" becomes
     "yes". "All of them are" becomes "not all of them are", and after a "yes", "some of them are"
-    becomes "none of them are". Other statements are negated only if no reply to a yes/no question
-    can be. Questions, formulas ("I'm afraid", "thank you"), what the next sentences take up, and
-    what would not stay grammatical are left alone.
+    becomes "none of them are". If no reply can be negated, a statement of the first turn may be.
+    Questions, formulas ("I'm afraid", "thank you"), what other sentences take up or tell more of,
+    and what would not stay grammatical are left alone.
 
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
     spots = turn_sentences(conversation.sentences)
-    free = [spot for spot in spots if not _is_told_again(spot, conversation.sentences)]
-    if not (options := [option for spot in free if (option := _option(spot))]):
+    found = [(spot, option) for spot in spots if (option := _option(spot))]
+    options = [option for spot, option in found if not _is_told_again(spot, conversation.sentences)]
+    if not options:
         return None
     best = min(rank for rank, _ in options)
     replacements = rng.choice([changes for rank, changes in options if rank == best])
@@ -51,11 +52,9 @@ def _is_told_again(spot: TurnSentence, sentences: Sequence[Sentence]) -> bool:
         told = [each for each in earlier if _things([each])][-1:]
         things = _things(told)
         here += [] if "some" in asked[0].lower else told  # some of what is there
-    follows = [spot.next] if spot.next else []
-    goes_on = any(_THINGS & {*each.lower} and not _things([each]) for each in follows)
-    return goes_on or not things.isdisjoint(
-        _things([each for each in sentences if each not in here])
-    )
+    if spot.next and _THINGS & {*spot.next.lower} and not _things([spot.next]):
+        return True
+    return not things.isdisjoint(_things([each for each in sentences if each not in here]))
 
 
 def _things(sentences: Sequence[Sentence]) -> set[str]:

@@ -238,12 +238,13 @@ def _is_required(conversation: Conversation, sentence: Sentence, place: int) -> 
         return is_question or sentence.is_negative or is_one
     # Nobody is unsure of what they did themselves, or chooses from what there is.
     is_known = not is_question and bool({*word_list("known")} & {*ahead, sentence.after(place)})
-    is_list = not is_question and len(ahead) < place and len(ahead) <= 3  # "A, B and C"
-    is_list = (
-        is_list or "and" in sentence.all_after(place) or sentence.at(place - 1).endswith("self")
-    )
+    ends_list = not is_question and len(ahead) < place and len(ahead) <= 3  # "A, B and C"
+    if is_known or ends_list or "and" in sentence.all_after(place):
+        return True
+    if sentence.at(place - 1).endswith("self"):  # "bring yourself and the pills"
+        return True
     are_names = sentence.words[place - 1].text[0].isupper()
-    return is_known or is_list or (are_names and bool({*word_list("together")} & later))
+    return are_names and bool({*word_list("together")} & later)
 
 
 def _verb_of_both(sentence: Sentence, place: int, last: int, *, plural: bool) -> _Change:
