@@ -19,10 +19,10 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import load_split
@@ -31,9 +31,9 @@ from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.tokens import AlteredConversation
 
 FOLDER = Path(__file__).parent.parent / "tests" / "alterations"
-JUDGEMENTS = ("good", "odd", "broken", "unread")
+JUDGEMENTS = ("good", "odd", "broken")
+UNREAD = ["unread", "unread"]
 MOST_BROKEN, MOST_ODD = 1.0, 10.0  # percent of the outputs, for each reader
-TOO_MANY = "more than the limits allow"
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,72 @@ def read_judgements() -> dict[tuple[str, str], list[str]]:
     }
 
 
-def table(title: str, judged: Sequence[tuple[str, list[str]]], refused: Counter[str]) -> str:
-    """Return a table of both readers' judgements by alteration.
+class Output(NamedTuple):
+    """An output with its digest and both readers' judgements."""
 
-    Args:
-        title: What the table is about.
-        judged: The alteration and the judgements of each output.
+    conversation: Conversation
+    alteration: str
+    digest: str
+    altered: AlteredConversation
+    judgements: list[str]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The outputs for some conversations.
+
+    Attributes:
+        attempts: How many alterations were attempted.
+        outputs: The outputs of those that were not refused.
         refused: How many attempts of each alteration were refused.
     """
-    columns = [
-        name for name in JUDGEMENTS if name != "unread" or ["unread"] * 2 in dict(judged).values()
-    ]
+
+    attempts: int
+    outputs: list[Output]
+    refused: Counter[str]
+
+    @property
+    def judgements(self) -> list[list[str]]:
+        """Both judgements of each output."""
+        return [output.judgements for output in self.outputs]
+
+    def percent(self, reader: int, judgement: str) -> float:
+        """Return the share of a reader's judgements that are this one."""
+        return 100 * [each[reader] for each in self.judgements].count(judgement) / len(self.outputs)
+
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether all is read, and no reader found too much odd or broken."""
+        return UNREAD not in self.judgements and all(
+            self.percent(reader, "odd") <= MOST_ODD
+            and self.percent(reader, "broken") <= MOST_BROKEN
+            for reader in (0, 1)
+        )
+
+
+def judge(conversations: Sequence[Conversation]) -> Judged:
+    """Return the outputs for conversations with their judgements."""
+    known = read_judgements()
+    judged = Judged(len(conversations) * len(ALTERATIONS), [], Counter())
+    for conversation in conversations:
+        for alteration in ALTERATIONS:
+            found = outputs(conversation, alteration)
+            judged.refused[alteration] += not found
+            for digest, altered in found.items():
+                both = known.get((conversation.name, digest), UNREAD)
+                judged.outputs.append(Output(conversation, alteration, digest, altered, both))
+    return judged
+
+
+def table(title: str, judged: Judged) -> str:
+    """Return a table of both readers' judgements by alteration."""
+    refused = judged.refused
+    columns = [*JUDGEMENTS, *(["unread"] if UNREAD in judged.judgements else [])]
     lines = [f"{title:<28}" + "".join(f"{column:>9}" for column in (*columns, "refused"))]
     for name in (*ALTERATIONS, "all"):
-        readings = [judgements for of, judgements in judged if name in (of, "all")]
+        readings = [
+            output.judgements for output in judged.outputs if name in (output.alteration, "all")
+        ]
         counts = [Counter(judgements[reader] for judgements in readings) for reader in (0, 1)]
         cells = [f"{counts[0][column]}, {counts[1][column]}" for column in columns]
         cells.append(str(refused.total() if name == "all" else refused[name]))
@@ -109,44 +161,21 @@ def table(title: str, judged: Sequence[tuple[str, list[str]]], refused: Counter[
     return "\n".join(lines)
 
 
-def to_read(conversation: Conversation, alteration: str, altered: AlteredConversation) -> str:
+def to_read(output: Output) -> str:
     """Return an output as it is to be read, and the line of the readings to complete."""
-    lines = conversation.text.split("\n")
-    for change in reversed(altered.replacements):
+    lines = output.conversation.text.split("\n")
+    for change in reversed(output.altered.replacements):
         line, end = lines[change.utterance], change.start + len(change.old)
         marked = f"[{change.old} -> {change.new}]"
         lines[change.utterance] = line[: change.start] + marked + line[end:]
-    digest = hashlib.sha256(altered.text.encode()).hexdigest()[:12]
-    reading = {"conversation": conversation.name, "alteration": alteration, "output": digest}
-    return "\n".join([*lines, json.dumps({**reading, "judgements": [], "reasons": []}), ""])
-
-
-def report(title: str, conversations: Sequence[Conversation], only_unread: bool) -> Iterator[str]:
-    """Yield the table of some conversations and what breaks a limit, or what is to be read."""
-    known, refused = read_judgements(), Counter[str]()
-    judged: list[tuple[str, list[str]]] = []
-    for conversation in conversations:
-        for alteration in ALTERATIONS:
-            found = outputs(conversation, alteration)
-            refused[alteration] += not found
-            for digest, altered in found.items():
-                judgements = known.get((conversation.name, digest), ["unread", "unread"])
-                judged.append((alteration, judgements))
-                if only_unread and "unread" in judgements:
-                    yield to_read(conversation, alteration, altered)
-    if only_unread:
-        return
-    yield table(title, judged, refused)
-    agree = sum(first == second for _, (first, second) in judged)
-    attempts = len(conversations) * len(ALTERATIONS)
-    share = 100 * refused.total() / attempts
-    yield f"refused {share:.1f} %; readers agree on {100 * agree / len(judged):.1f} %"
-    for reader in (0, 1):
-        counts = Counter(judgements[reader] for _, judgements in judged)
-        odd, broken = (100 * counts[name] / len(judged) for name in ("odd", "broken"))
-        yield f"reader {reader + 1}: {odd:.1f} % odd, {broken:.1f} % broken"
-        if odd > MOST_ODD or broken > MOST_BROKEN or counts["unread"]:
-            yield TOO_MANY
+    reading = {
+        "conversation": output.conversation.name,
+        "alteration": output.alteration,
+        "output": output.digest,
+        "judgements": [],
+        "reasons": [],
+    }
+    return "\n".join([*lines, json.dumps(reading), ""])
 
 
 def main() -> None:
@@ -154,15 +183,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--unread", action="store_true", help="print outputs to read")
     options = parser.parse_args()
-    lines = [
-        *report("manual split", originals(), options.unread),
-        *report("chats", chats(), options.unread),
-    ]
-    print("\n".join(lines))
+    parts = {"manual split": judge(originals()), "chats": judge(chats())}
+    for title, judged in parts.items():
+        if options.unread:
+            unread = [output for output in judged.outputs if output.judgements == UNREAD]
+            print("".join(f"{to_read(output)}\n" for output in unread), end="")
+            continue
+        print(table(title, judged))
+        agree = sum(first == second for first, second in judged.judgements)
+        refused, agreed = judged.refused.total() / judged.attempts, agree / len(judged.outputs)
+        print(f"refused {100 * refused:.1f} %; readers agree on {100 * agreed:.1f} %")
+        for reader in (0, 1):
+            odd, broken = (judged.percent(reader, name) for name in ("odd", "broken"))
+            print(f"reader {reader + 1}: {odd:.1f} % odd, {broken:.1f} % broken")
     if not options.unread:
         print(f"limits: at most {MOST_ODD} % odd, at most {MOST_BROKEN} % broken, none unread")
-    if TOO_MANY in lines:
-        sys.exit(1)
+        if not all(judged.keeps_limits for judged in parts.values()):
+            sys.exit(1)
 
 
 if __name__ == "__main__":
