@@ -1,12 +1,12 @@
 """Measure the speed of sweeps over all layers: the engine, pyvene, and a loop over layers.
 
     python benchmarks/sweep.py                  # ablation and patching; some minutes
-    python benchmarks/sweep.py --documents 120
+    python benchmarks/sweep.py --model FOLDER --dtype bfloat16 --repeats 3
     python benchmarks/sweep.py --accounting     # padding and copies; half a minute
 
-The three engines take turns, group by group, in one process; see `sweep_engines.py` for them, the
-model and the documents. Their memory is measured in a process for each. With `--accounting` nothing
-is timed; see `sweep_accounts.py`.
+The engines take turns, batch by batch, in one process; see `sweep_engines.py` for them, the model
+and the documents. Without `--model`, a process for each measures its memory. With `--accounting`
+nothing is timed; see `sweep_accounts.py`.
 """
 
 import argparse
@@ -14,17 +14,21 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from sweep_accounts import check_accounts
-from sweep_engines import LAYERS, SWEEPS, Task, make_task
+from sweep_engines import SWEEPS, Task, make_task
 from torch.utils._python_dispatch import TorchDispatchMode
 from tqdm import tqdm
+
+from pragworld_interp.engine.packing import work_units
+from pragworld_interp.run.inputs import Dtype
+from pragworld_interp.run.loading import Model
+from pragworld_interp.run.observations import default_budget
 
 aten = torch.ops.aten
 LIMIT = 4.0  # the least speed relative to the loop and to pyvene
@@ -35,22 +39,24 @@ FLAT, BOUNDED = 1.15, 64
 ENGINES = ("loop", "pyvene", "sweep")
 
 
-def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+def measure_time(
+    task: Task, kind: str, engines: Sequence[str]
+) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
     """Return the seconds and p(yes) of every run by engine, and the seconds of "products".
 
     These are the matrix products of the sweep alone. Engines and products take turns to share the
     noise of the machine.
     """
-    seconds = dict.fromkeys((*ENGINES, "products"), 0.0)
-    results: dict[str, list[torch.Tensor]] = {engine: [] for engine in ENGINES}
-    for engine in ENGINES:  # setup does not count
-        SWEEPS[kind][engine](replace(task, groups=task.groups[:1]))
-    for number, group in enumerate(tqdm(task.groups, desc=kind, unit="group", disable=None)):
+    seconds = dict.fromkeys((*engines, "products"), 0.0)
+    results: dict[str, list[torch.Tensor]] = {engine: [] for engine in engines}
+    units = work_units(task.groups, task.trees, default_budget(task.decoder.device))
+    for number, unit in enumerate(tqdm(units, desc=kind, unit="batch", disable=None)):
         with Products() as products:
-            SWEEPS[kind]["sweep"](replace(task, groups=[group]))
-        for engine in (*ENGINES[number % 3 :], *ENGINES[: number % 3]):
+            SWEEPS[kind]["sweep"](replace(task, groups=unit))
+        first = number % len(engines)
+        for engine in (*engines[first:], *engines[:first]):
             start = time.perf_counter()
-            logits = SWEEPS[kind][engine](replace(task, groups=[group]))
+            logits = SWEEPS[kind][engine](replace(task, groups=unit))
             seconds[engine] += time.perf_counter() - start
             results[engine].append(logits.softmax(-1)[..., 0])
             if engine == "sweep":
@@ -76,24 +82,6 @@ def peak_megabytes() -> float:
     """Return the peak memory of this process. `getrusage` may return that of its parent."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
-
-
-def tokens_through_blocks(task: Task, run: Callable[[Task], torch.Tensor]) -> int:
-    """Count the positions that go through a block, summed over blocks."""
-    counted = [0]
-
-    def count(_: Any, args: Any, kwargs: Any) -> None:
-        hidden = args[0] if args else kwargs["hidden_states"]
-        counted[0] += hidden.shape[0] * hidden.shape[1]
-
-    with ExitStack() as stack:
-        for block in task.decoder.blocks:
-            handle = block.module.input_layernorm.register_forward_pre_hook(  # type: ignore[union-attr]
-                count, with_kwargs=True
-            )
-            stack.callback(handle.remove)
-        run(task)
-    return counted[0]
 
 
 class Products(TorchDispatchMode):  # type: ignore[misc]
@@ -140,66 +128,85 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         return time.perf_counter() - start
 
 
-def compare_engines(task: Task, kind: str, count: int) -> list[str]:
-    """Run all engines, print what they take, and return the limits that are broken."""
-    seconds, values = measure_time(task, kind)
-    documents = sum(len(group.examples) for group in task.groups)
+def compare_engines(task: Task, kind: str, engines: Sequence[str], repeats: int) -> list[str]:
+    """Run engines, print what they take, and return the limits that are broken."""
+    for engine in engines:  # setup does not count
+        SWEEPS[kind][engine](replace(task, groups=task.groups[:1]))
+    runs = [measure_time(task, kind, engines) for _ in range(repeats)]
     broken = []
-    print(f"{kind}, {documents} documents, {LAYERS} layers:")
+    documents, layers = sum(len(group.prompts) for group in task.groups), len(task.decoder.blocks)
+    print(f"{kind}, {documents} documents, {layers} layers, {torch.get_num_threads()} threads:")
+    for engine in engines:
+        apart = max(float((found[engine] - found["loop"]).abs().max()) for _, found in runs)
+        same = all(torch.equal(found[engine] > 0.5, found["loop"] > 0.5) for _, found in runs)
+        relative = [seconds[engine] / seconds["sweep"] for seconds, _ in runs]
+        print(
+            f"  {engine}: {in_range([seconds[engine] for seconds, _ in runs], '.1f')} s, "
+            f"{in_range(relative, '.2f')} times sweep; probabilities within {apart:.1e} of the "
+            f"loop's, {'all' if same else 'NOT ALL'} predictions the same"
+        )
+        if task.decoder.dtype == torch.float32 and (apart > CLOSE or not same):
+            broken.append(f"{kind}: {engine} differs from the loop")
+        if engine != "sweep" and min(relative) < LIMIT:
+            broken.append(f"{kind}: less than {LIMIT:g} times as fast as {engine}")
+    shares = [seconds["products"] / seconds["sweep"] for seconds, _ in runs]
+    print(
+        f"  matrix products of the sweep alone: {in_range(shares, '.0%')} of its time", flush=True
+    )
+    if min(shares) < BOUND:
+        broken.append(f"{kind}: under {BOUND:.0%} of the matrix products' speed")
+    return broken
+
+
+def in_range(values: Sequence[float], form: str) -> str:
+    """Return the lowest and the highest of some figures, as text."""
+    return " to ".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
+
+
+def compare_memory(task: Task, kind: str, count: int) -> list[str]:
+    """Print the memory of the engines, and what more documents take; return broken limits."""
     for engine in ENGINES:
         command = [sys.executable, __file__, "--documents", str(count), "--memory", kind, engine]
         peaks = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        apart = float((values[engine] - values["loop"]).abs().max())
-        same = torch.equal(values[engine] > 0.5, values["loop"] > 0.5)
-        relative = seconds[engine] / seconds["sweep"]
-        print(
-            f"  {engine}: {seconds[engine]:.1f} s, {relative:.2f} times sweep; peak memory "
-            f"{peaks[0]:.0f} MB; probabilities within {apart:.1e} of the loop's, "
-            f"{'all' if same else 'NOT ALL'} predictions the same"
-        )
-        if apart > CLOSE or not same:
-            broken.append(f"{kind}: {engine} differs from the loop")
-    run = SWEEPS[kind]["sweep"]
-    share = seconds["products"] / seconds["sweep"]
-    print(
-        f"  sweep: {tokens_through_blocks(task, run):,} tokens through blocks; its matrix products "
-        f"alone take {share:.0%} of the time"
-    )
-    start = time.perf_counter()
-    run(replace(task, groups=task.groups * 2))
-    grown = (time.perf_counter() - start) / 2 / seconds["sweep"]
-    more = peaks[2] - peaks[1]
+        print(f"  {engine}: peak memory {peaks[0]:.0f} MB")
+    seconds = []
+    for times in (1, 2):
+        start = time.perf_counter()
+        SWEEPS[kind]["sweep"](replace(task, groups=task.groups * times))
+        seconds.append((time.perf_counter() - start) / times)
+    grown, more = seconds[1] / seconds[0], peaks[2] - peaks[1]
     print(f"  sweep, twice as many documents: {grown:.2f} times as long for each, {more:+.0f} MB")
     if grown > FLAT or more > BOUNDED:
-        broken.append(f"{kind}: time or memory for a document grows with their number")
-    for engine in ("loop", "pyvene"):
-        if seconds[engine] < LIMIT * seconds["sweep"]:
-            broken.append(f"{kind}: less than {LIMIT:g} times as fast as {engine}")
-    if share < BOUND:
-        broken.append(f"{kind}: under {BOUND:.0%} of the matrix products' speed")
-    return broken
+        return [f"{kind}: time or memory for a document grows with their number"]
+    return []
 
 
 def main() -> None:
     """Print times, ratios and differences, and exit with an error if a limit is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--documents", type=int, default=60, help="use at least this many; default: 60"
-    )
-    parser.add_argument(
-        "--accounting", action="store_true", help="count padding and copies instead of time"
-    )
-    parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
+    add = parser.add_argument
+    add("--documents", type=int, default=60, help="use at least this many; default: 60")
+    add("--model", help="folder or name of a model; default: a random one")
+    add("--dtype", default="auto", choices=get_args(Dtype), help="default: the model's own")
+    add("--without-pyvene", action="store_true", help="compare the sweep with the loop only")
+    add("--repeats", type=int, default=1, help="print figures as the range of as many; default: 1")
+    add("--accounting", action="store_true", help="count padding and copies instead of time")
+    add("--memory", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.accounting:
         finish(check_accounts(make_task(500)))
         return
-    torch.set_num_threads(2)
-    task = make_task(options.documents)
+    task = make_task(options.documents, options.model and Model(options.model, dtype=options.dtype))
     if options.memory:
         print(json.dumps(measure_memory(task, *options.memory)))
         return
-    finish([line for kind in SWEEPS for line in compare_engines(task, kind, options.documents)])
+    engines = [name for name in ENGINES if name != "pyvene" or not options.without_pyvene]
+    broken = []
+    for kind in SWEEPS:
+        broken += compare_engines(task, kind, engines, options.repeats)
+        if options.model is None:
+            broken += compare_memory(task, kind, options.documents)
+    finish(broken)
 
 
 def finish(broken: list[str]) -> None:

@@ -1,10 +1,10 @@
 """What `sweep.py`, `sweep_accounts.py` and `gpu_check.py` run: sweeps by three engines.
 
 The engines are ours, pyvene, and a loop that does what the released scripts do: one prompt and one
-layer at a time, with the logits of the whole vocabulary at every position. The model is a randomly
-initialized Qwen2-shaped one with 12 layers, hidden size 384 and a vocabulary of 32,000. The
-documents are from the manual split if it is available (PRAGWORLD_DATA, or the cache), else
-generated.
+layer at a time, with the logits of the whole vocabulary at every position. The model is one that is
+named, for which documents are generated; or a randomly initialized Qwen2-shaped one with 12 layers,
+hidden size 384 and a vocabulary of 32,000, with documents from the manual split if it is available
+(PRAGWORLD_DATA, or the cache).
 """
 
 import sys
@@ -24,9 +24,10 @@ from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.prompts.alignment import PatchingPair, patching_pairs
 from pragworld_interp.prompts.examples import document_examples
 from pragworld_interp.prompts.tokenization import PromptGroup, group_prompts, tokenize_prompts
+from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_interp.run.observations import default_budget
 from pragworld_tasks.data import sources
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.layers.settings import every_layer
@@ -48,10 +49,13 @@ class Task:
         return [patching_pairs(group, "all") for group in self.groups]
 
 
-def make_task(count: int) -> Task:
-    """Return the model, and at least `count` documents in whole groups."""
-    chosen = load_documents(count)
-    decoder = from_model(make_model(), train_tokenizer(chosen))
+def make_task(count: int, model: Model | None = None) -> Task:
+    """Return a model, or the random one, and at least `count` documents in whole groups."""
+    chosen = load_documents(count, None if model else "manual")
+    if model:
+        decoder, _ = load_decoder(model)
+    else:
+        decoder = from_model(make_model(), train_tokenizer(chosen))
     examples = document_examples(chosen)
     prompts = tokenize_prompts(decoder.tokenizer, examples, chat_template=False)
     groups = group_prompts(examples, prompts)
@@ -74,12 +78,12 @@ def make_model(layers: int = LAYERS, hidden: int = HIDDEN) -> Qwen2ForCausalLM:
     )
 
 
-def load_documents(count: int) -> list[Document]:
-    """Return documents of the manual split if it is available, else generated ones."""
-    if sources.locate("manual"):
-        available = sources.load_split("manual")
+def load_documents(count: int, split: ReleasedSplit | None = "manual") -> list[Document]:
+    """Return documents of a split if it is available, else generated ones."""
+    if split and sources.locate(split):
+        available = sources.load_split(split)
     else:
-        print("the manual split is not available: using generated documents", file=sys.stderr)
+        print("using generated documents", file=sys.stderr)
         available = list(documents(generate(GeneratorSettings(groups=count))))
     last = available[count - 1].group
     return [document for document in available if document.group <= last]
