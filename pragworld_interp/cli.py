@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.run import round_repeatably
-from pragworld_interp.run.inputs import Dtype, parse_layers, select_pair
+from pragworld_interp.run.inputs import Dtype, chosen_intervention, parse_layers, select_pair
 from pragworld_tasks.command_line import Commands, add_command, at_least, clean_exit, run_command
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
@@ -29,7 +29,6 @@ from pragworld_tasks.layers.patching_report import PatchingReport, patching_figu
 from pragworld_tasks.layers.report import PATCHING, TOKENS, by_title, schema_of
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
-    Intervention,
     Into,
     Module,
     PatchedModule,
@@ -127,15 +126,8 @@ def _add_ablate(commands: Commands) -> None:
 
 
 def _ablate(options: argparse.Namespace) -> None:
-    seed = options.seed if options.replacement in ("resample", "all") else None
-    intervention = Intervention(options.module, options.replacement, seed, options.positions)
-    if options.revert is not None:
-        if (options.module, options.replacement, options.positions) != ("mlp", "zero", "all"):
-            raise InputError(
-                "--revert runs whole layers of another model; leave out --module, --replacement "
-                "and --positions"
-            )
-        intervention = Intervention("block", "base", base=options.revert)
+    what = (options.module, options.replacement, options.seed, options.positions)
+    intervention = chosen_intervention(*what, options.revert)
     layers = options.layers and parse_layers(options.layers)
     sweep = _prepare(options)
 
@@ -143,10 +135,10 @@ def _ablate(options: argparse.Namespace) -> None:
 
     base = None
     if options.revert is not None:
-        from pragworld_interp.run.loading import load_decoder
+        from pragworld_interp.run.loading import load_network
 
-        base_settings = {"name": options.revert, "revision": None, "adapter": None}
-        base, _ = load_decoder(replace(_model(options), **base_settings, dtype=sweep.model.dtype))
+        settings = {"name": options.revert, "revision": None, "adapter": None}
+        base, _ = load_network(replace(_model(options), **settings, dtype=sweep.model.dtype))
     report = ablate_layers(sweep, intervention, layers, options.out, base)
     if report is not None:
         print(report.to_text())

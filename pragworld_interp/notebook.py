@@ -7,7 +7,7 @@ from typing import Any
 from pragworld_interp.engine.decoder import from_model
 from pragworld_interp.prompts.examples import OwnPrompts, document_examples
 from pragworld_interp.prompts.labels import label_tokens
-from pragworld_interp.run.inputs import Layers, select_pair
+from pragworld_interp.run.inputs import Layers, chosen_intervention, select_pair
 from pragworld_interp.run.loading import model_identity
 from pragworld_interp.run.processes import process_state
 from pragworld_interp.run.sweeps import EngineName, Sweep, ablate_layers, make_sweep, patch_layers
@@ -17,7 +17,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.patching_report import PatchingReport
 from pragworld_tasks.layers.settings import (
-    Intervention,
     Into,
     Module,
     PatchedModule,
@@ -102,17 +101,12 @@ def ablate(
         >>> ablate(model, tokenizer, **own).plain.accuracy.total
         2
     """
-    drawn = int(seed) if replacement in ("resample", "all") else None
-    intervention = Intervention(module, replacement, drawn, positions)
-    if revert is not None:
-        intervention = Intervention("block", "base", base=_name(revert))
+    base_name = None if revert is None else _name(revert)
+    intervention = chosen_intervention(module, replacement, seed, positions, base_name)
     own = OwnPrompts(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, engine, chat_template, batch_tokens)
     with prepared as sweep:
-        base = None
-        if revert is not None:
-            base = from_model(revert, tokenizer, chat_template, sweep.decoder.labels)
-        report = ablate_layers(sweep, intervention, layers, base=base)
+        report = ablate_layers(sweep, intervention, layers, base=revert)
     assert report is not None
     return report
 
@@ -273,13 +267,8 @@ def _prepared(
             raise InputError(
                 "a model in memory is swept by one process; for several, use `pragworld-interp`"
             )
-        identity = model_identity(
-            decoder,
-            _name(model),
-            getattr(model.config, "_commit_hash", None),
-            adapter=None,
-            chat_template=chat_template,
-        )
+        revision = getattr(model.config, "_commit_hash", None)
+        identity = model_identity(decoder, _name(model), revision, None, chat_template)
         yield make_sweep(decoder, identity, examples, engine=engine, budget=batch_tokens)
     finally:
         for module, is_training in modes:

@@ -14,7 +14,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.layer_statistics import DocumentResult
 from pragworld_tasks.layers.report import DIGITS
-from pragworld_tasks.layers.settings import DataIdentity, Target
+from pragworld_tasks.layers.settings import DataIdentity, Intervention, Target
 
 # As a user names them: a layer alone, or layers together.
 Layers: TypeAlias = Sequence[int | Sequence[int]]
@@ -48,6 +48,20 @@ def select_pair(documents: Sequence[Document], row: int | None) -> list[Document
     if not originals:
         raise InputError(f"{place}: its original is not among the documents; add it")
     return [originals[0], variants[row]]
+
+
+def chosen_intervention(
+    module: Any, replacement: Any, seed: int, positions: str, base: str | None
+) -> Intervention:
+    """Return what an ablation does, or with a base model, a reversal to its layers."""
+    if base is None:
+        drawn = int(seed) if replacement in ("resample", "all") else None
+        return Intervention(module, replacement, drawn, positions)
+    if (module, replacement, positions) != ("mlp", "zero", "all"):
+        raise InputError(
+            "revert runs whole layers of another model; leave out module, replacement and positions"
+        )
+    return Intervention("block", "base", base=base)
 
 
 def choose_targets(

@@ -2,7 +2,8 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,41 +46,12 @@ class Model:
 
 
 def load_decoder(model: Model, labels: Sequence[str] = YES_NO) -> tuple[Decoder, ModelIdentity]:
-    """Load a model, to be swept on documents with some labels.
-
-    Returns:
-        The decoder, and the identity of the model for reports.
-    """
-    check_source(model.name, model.revision)
-    shared: dict[str, Any] = {
-        "revision": model.revision,
-        "trust_remote_code": model.trust_remote_code,
-    }
-    options = {**shared, "device_map": model.device_map or str(process_state().device)}
-    if model.attn_implementation:  # None would replace the one that a config.json names
-        options["attn_implementation"] = model.attn_implementation
-    try:
-        if model.quantization:
-            bits = {f"load_in_{model.quantization}": True}
-            options["quantization_config"] = BitsAndBytesConfig(**bits)
-        # A folder with nothing but an adapter is a model too: transformers finds the base model.
-        network, info = AutoModelForCausalLM.from_pretrained(
-            model.name,
-            dtype=model.dtype,
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
+    """Load a model to be swept on documents with some labels; return it, and what reports say."""
+    network, revision = load_network(model)
+    with _reasons(model.name):
+        tokenizer = AutoTokenizer.from_pretrained(
+            model.name, revision=model.revision, trust_remote_code=model.trust_remote_code
         )
-        tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
-    except Exception as error:  # libraries raise many types for files that they cannot read
-        reason = first_line(error)
-        if "trust_remote_code" in str(error):
-            reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
-        raise InputError(f"model {model.name}: {reason}") from error
-    check_complete(model.name, network, info)
-    revision = getattr(network.config, "_commit_hash", None) or model.revision
-    if model.adapter:
-        network = _with_adapter(network, model.adapter)
     if model.chat_template and not tokenizer.chat_template:
         raise InputError(
             f"model {model.name}: the tokenizer has no chat template; leave out --chat-template"
@@ -89,14 +61,45 @@ def load_decoder(model: Model, labels: Sequence[str] = YES_NO) -> tuple[Decoder,
         decoder = from_model(network, tokenizer, model.chat_template, tokens)
     except RuntimeError as error:  # such as flash attention in float32
         raise InputError(f"model {model.name}: {first_line(error)}") from error
-    identity = model_identity(
-        decoder,
-        model.name,
-        revision,
-        adapter=model.adapter,
-        chat_template=model.chat_template,
-    )
-    return decoder, identity
+    about = (model.name, revision, model.adapter, model.chat_template)
+    return decoder, model_identity(decoder, *about)
+
+
+def load_network(model: Model) -> tuple[Any, str | None]:
+    """Load a model with its adapter, and return it with its revision."""
+    check_source(model.name, model.revision)
+    options: dict[str, Any] = {"device_map": model.device_map or str(process_state().device)}
+    if model.attn_implementation:  # None would replace the one that a config.json names
+        options["attn_implementation"] = model.attn_implementation
+    with _reasons(model.name):
+        if model.quantization:
+            bits = {f"load_in_{model.quantization}": True}
+            options["quantization_config"] = BitsAndBytesConfig(**bits)
+        # A folder with nothing but an adapter is a model too: transformers finds the base model.
+        network, info = AutoModelForCausalLM.from_pretrained(
+            model.name,
+            revision=model.revision,
+            trust_remote_code=model.trust_remote_code,
+            dtype=model.dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            **options,
+        )
+    check_complete(model.name, network, info)
+    revision = getattr(network.config, "_commit_hash", None) or model.revision
+    return (_with_adapter(network, model.adapter) if model.adapter else network), revision
+
+
+@contextmanager
+def _reasons(name: str) -> Iterator[None]:
+    """Give the reason why a model cannot be loaded in one line."""
+    try:
+        yield
+    except Exception as error:  # libraries raise many types for files that they cannot read
+        reason = first_line(error)
+        if "trust_remote_code" in str(error):
+            reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
+        raise InputError(f"model {name}: {reason}") from error
 
 
 def check_complete(name: str, network: Any, info: Mapping[str, Any]) -> None:
@@ -110,12 +113,7 @@ def check_complete(name: str, network: Any, info: Mapping[str, Any]) -> None:
 
 
 def model_identity(
-    decoder: Decoder,
-    name: str,
-    revision: str | None,
-    *,
-    adapter: str | None,
-    chat_template: bool,
+    decoder: Decoder, name: str, revision: str | None, adapter: str | None, chat_template: bool
 ) -> ModelIdentity:
     """Return the identity of a loaded model, for reports."""
     tokenizer = decoder.tokenizer

@@ -28,7 +28,7 @@ def build_changes(
     groups: Sequence[PromptGroup],
     intervention: Intervention,
     targets: tuple[Target, ...],
-    base: Decoder | None = None,
+    base: Sequence[Block] | None = None,
 ) -> list[ModuleChange]:
     """Return what an ablation does, by each replacement, with the outputs that it needs."""
     if base is not None:
@@ -49,14 +49,14 @@ def build_changes(
     return changes
 
 
-def _same_blocks(decoder: Decoder, base: Decoder) -> Sequence[Block]:
+def _same_blocks(decoder: Decoder, base: Sequence[Block]) -> Sequence[Block]:
     """Return the blocks of a base model if they can take the place of a model's."""
-    for own, other in zip_longest(decoder.blocks, base.blocks):
+    for own, other in zip_longest(decoder.blocks, base):
         if own is None or other is None or type(own.module) is not type(other.module):
             raise InputError("the base model has other layers; name the one that was fine-tuned")
         if own.module is other.module:
             raise InputError("the base model shares its layers with the model; load it once more")
-    return base.blocks
+    return base
 
 
 @torch.inference_mode()

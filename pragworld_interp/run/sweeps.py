@@ -15,7 +15,7 @@ from accelerate.utils import gather_object
 from pydantic import TypeAdapter
 
 from pragworld_interp.engine import agreement, packing
-from pragworld_interp.engine.decoder import Decoder
+from pragworld_interp.engine.decoder import Decoder, from_model
 from pragworld_interp.engine.interventions import Engine, Logits, ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
@@ -193,21 +193,24 @@ def ablate_layers(
     intervention: Intervention,
     layers: Layers | None = None,
     out: Path | None = None,
-    base: Decoder | None = None,
+    base: Any = None,
 ) -> LayerReport | None:
-    """Ablate each layer in turn, and return the report.
+    """Ablate each layer in turn, or revert it to a base model, and return the report.
 
     If several processes share the run, only the first returns the report.
     """
-    if base is not None and layers is None:  # each layer alone, then from the first one on
-        every = range(len(base.blocks))
-        layers = [*every, *(tuple(every[:count]) for count in every[2:]), tuple(every)]
+    decoder = sweep.decoder
+    if base is not None:
+        base = from_model(base, decoder.tokenizer, sweep.model.chat_template, decoder.labels).blocks
+        if layers is None:  # each layer alone, then from the first one on
+            every = range(len(base))
+            layers = [*every, *(tuple(every[:count]) for count in every[2:]), tuple(every)]
     targets = _targets(sweep, intervention.module, layers)
-    changes = build_changes(sweep.decoder, sweep.groups, intervention, targets, base)
+    changes = build_changes(decoder, sweep.groups, intervention, targets, base)
     engine = sweep.start_engine(changes)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[list[float]]]]:
-        return gold_by_group(sweep.decoder, engine, groups, changes, budget)
+        return gold_by_group(decoder, engine, groups, changes, budget)
 
     settings = {
         "intervention": asdict(intervention),

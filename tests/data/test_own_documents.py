@@ -245,6 +245,9 @@ def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
         data = (report := read_layers(out)).data
         assert (data.split, data.documents, data.generator) == ("own", len(documents), None)
     model = AutoModelForCausalLM.from_pretrained(tiny_folder())
+    model.save_pretrained(base := tmp_path / "base")  # without a tokenizer, which is not needed
+    interp.main([*command, str(three), "--revert", str(base), "--overwrite"])
+    assert all(one.gold[0] == one.gold[1] for one in read_layers(out).documents)
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
     of_prompts: dict[str, Any] = {
         "prompts": [pt.label_prompt(document) for document in documents],
