@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from pragworld_tasks.authoring import checks
 from pragworld_tasks.authoring.checks import speakers_of
-from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
 from pragworld_tasks.authoring.records import (
     Asker,
     AuthoredConversation,
@@ -35,6 +34,11 @@ from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Entities
 
 _LEAST = 2  # entities of each kind, for two triplets
+# The paper's types of questions (Table 8), which the prompt explains.
+_QUESTION_TYPES = (
+    *("location", "possession", "quantity", "universal"),
+    *("existential", "only-entity", "sure", "know"),
+)
 _RULE_TRIES = 4  # random choices of the rules, where some give a text that another variant has
 
 
@@ -289,32 +293,23 @@ class QuestionReply(AuthoringRecord):
 
 
 async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
-    """Return the question of a conversation; "" if there is none.
+    """Ask for the question of a conversation; "" if it does not pass the checks.
 
-    Its type, whether it is to be answered yes, and whether a template or the model writes it are
-    drawn at random. What no template fits is asked of the model, and a template replaces a question
-    of the model that does not pass a check.
+    Its type, and whether it is to be answered yes, are drawn at random.
     """
     context, number = conversation.context, conversation.number
     random = asker.random(f"question {number}")
-    kind = random.choice(list(TEMPLATES))
-    is_yes, by_template = random.happens(0.5), random.happens(0.5)
-    from_template = template_question(conversation, kind, is_yes=is_yes, random=random)
-    if checks.find_question_problem(context, from_template):
-        from_template = ""
-    if from_template and by_template:
-        return from_template
     reply = await asker.ask_or_drop(
         "question",
         QuestionReply,
         number,
         conversation=context,
         entities=", ".join((*checks.all_names(conversation.entities), *speakers_of(context))),
-        type=kind,
-        answer="yes" if is_yes else "no",
+        type=random.choice(_QUESTION_TYPES),
+        answer=random.choice(("yes", "no")),
     )
     text = " ".join(reply.question.split()) if reply else ""
     if reply and (problem := checks.find_question_problem(context, text)):
         asker.drop("question", number, problem)
-        text = ""
-    return text or from_template
+        return ""
+    return text

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, floor
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +17,6 @@ from pydantic import BaseModel
 from pragworld_tasks.authoring import checks, records, writing
 from pragworld_tasks.authoring.checks import LineEdit, find_question_problem
 from pragworld_tasks.authoring.labels import poll
-from pragworld_tasks.authoring.question_templates import template_question
 from pragworld_tasks.authoring.records import (
     Asker,
     AuthoredConversation,
@@ -284,48 +284,6 @@ def test_edits_make_their_alteration_and_nothing_else(
     assert edit_problem(name, changes) == rule
 
 
-SHED = conversation(
-    "Ann: Did Noah put the lamp on the shelf?\n"
-    "Ben: Yes, the lamp is on the shelf. Zoe put three pears in the shed.\n"
-    "Ann: And the rice?\n"
-    "Ben: Zoe put the rice in Berlin, and the pear trees stay.",
-    agents=("Noah", "Zoe"),
-    objects=("lamp", "pears", "rice"),
-    locations=("shelf", "shed", "Berlin"),
-)
-
-
-def questions_of(of: AuthoredConversation, kind: str, *, is_yes: bool) -> set[str]:
-    return {
-        template_question(of, kind, is_yes=is_yes, random=StableRandom(f"{seed}"))
-        for seed in range(20)
-    }
-
-
-@pytest.mark.parametrize(
-    ("kind", "true", "crossed"),
-    [
-        ("location", {"Is the lamp on the shelf?", "Are the pears in the shed?"},
-         {"Are the pears on the shelf?", "Is the lamp in the shed?"}),
-        ("quantity", {"", "Are there exactly three pears in the shed?"},
-         {"", "Are there exactly three pears on the shelf?"}),
-        ("universal", {"", "Did Zoe leave all of the pears in the shed?"},
-         {"", "Did Noah leave all of the pears on the shelf?"}),
-        ("only-entity", {"Did Noah leave the lamp on the shelf?", "Did Zoe leave any pears in the shed?"},
-         {"Did Noah leave any pears on the shelf?", "Did Zoe leave the lamp in the shed?"}),
-        ("sure", {"Is Ben sure that the lamp is on the shelf?", "Is Ben sure that the pears are in the shed?"},
-         {"Is Ben sure that the pears are on the shelf?", "Is Ben sure that the lamp is in the shed?"}),
-    ],
-)  # fmt: skip
-def test_templates_are_grammatical_and_cross_triplets(
-    kind: str, true: set[str], crossed: set[str]
-) -> None:
-    assert questions_of(SHED, kind, is_yes=True) == true
-    assert questions_of(SHED, kind, is_yes=False) == crossed
-    goods = AuthoredConversation(0, "seller_buyer", SHED.triplets, SHED.entities, SHED.context)
-    assert questions_of(goods, kind, is_yes=True) == {""}
-
-
 @pytest.mark.parametrize(
     ("question", "rule"),
     [
@@ -343,22 +301,17 @@ def test_what_a_question_may_not_do(question: str, rule: str) -> None:
     assert (find_question_problem(HALL.context, question) or ("",))[0] == rule
 
 
-@pytest.mark.parametrize("text", ["Does Ann know about the pears?", "Did you see Xerxes?", None])
-def test_a_question_comes_from_the_model_or_a_template_and_one_replaces_the_other(
-    text: str | None,
-) -> None:
-    sources: Counter[str] = Counter()
-    fails = text is None or "Xerxes" in text
-    for number in range(32):
-        of = AuthoredConversation(number, "general", SHED.triplets, SHED.entities, SHED.context)
+@pytest.mark.parametrize("text", ["Does Ann know about\nthe lamps?", "Did you see Xerxes?", None])
+def test_the_model_writes_questions_of_all_types_and_for_both_answers(text: str | None) -> None:
+    wanted = set()
+    for number in range(64):
         asking, asked = asker(lambda request: {"question": text} if text else None)
-        question = asyncio.run(writing.ask_question(asking, of))
-        assert len(asking.dropped) == (len(asked) if fails else 0)
-        assert len(asked) <= 1
-        assert not fails or question != text
-        sources["model" if question == text else "template" if question else "none"] += 1
-    assert sources["template"] >= 10
-    assert (sources["model"] == 0) == fails
+        question = asyncio.run(writing.ask_question(asking, replace(HALL, number=number)))
+        is_kept = text == "Does Ann know about\nthe lamps?"
+        assert question == ("Does Ann know about the lamps?" if is_kept else "")
+        assert len(asking.dropped) == (not is_kept)
+        wanted |= {*re.findall(r'of the type "(.+)" whose answer is "(\w+)"', asked[0].user)}
+    assert len(wanted) == 2 * 8
 
 
 def test_each_member_votes_or_abstains_with_the_reason() -> None:
