@@ -1,13 +1,15 @@
 """The settings of the dialogue generator: how many groups, which split, which domains."""
 
-import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self, get_args
+from dataclasses import field, fields
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic.dataclasses import dataclass
 
 from pragworld_tasks.data.documents import ALTERATION_COUNTS, ALTERATIONS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, first_problem
 
 GENERATOR_VERSION = "5"  # change it whenever the documents of a seed change
 
@@ -37,12 +39,20 @@ FLIPS_IN_CONVERSATIONS = frozenset(
     ("Negation", "Variable Substitution", "Variable Swap", "Quantity Change")
 )
 _ONCE = frozenset(("Negation", "Variable Swap"))  # that most conversations have one place for
-FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
-LEAST_WEIGHT = 1e-6  # of an alteration; the inverse of the largest weight
 LONG_LENGTHS = (14, 15, 16, 17, 18)  # exchanges in a dialogue of the split `test_long`
 
 
-@dataclass(frozen=True, slots=True)
+def _known(alteration: str) -> str:
+    if alteration not in ALTERATIONS:
+        raise ValueError(f"there is no alteration {alteration!r}; use {', '.join(ALTERATIONS)}")
+    return alteration
+
+
+_Alteration = Annotated[str, AfterValidator(_known)]
+_Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
+@dataclass(frozen=True)
 class GeneratorSettings:
     """Which dialogues to generate. The same settings give the same documents on every machine.
 
@@ -68,45 +78,37 @@ class GeneratorSettings:
             The answer to them is no by convention.
     """
 
-    groups: int = 200
+    groups: Annotated[int, Field(ge=1)] = 200
     seed: int = 0
     split: GeneratedSplit = "test"
     domains: tuple[Domain, ...] = ()
-    held_out_alteration: str | None = None
-    alterations: Mapping[str, float] = field(default_factory=ALTERATION_SHARES.copy)
-    flips: float = 0.34
+    held_out_alteration: _Alteration | None = None
+    alterations: Annotated[dict[_Alteration, _Weight], Field(min_length=1)] = field(
+        default_factory=ALTERATION_SHARES.copy
+    )
+    flips: Annotated[float, Field(ge=0.2, le=0.5)] = 0.34
     undetermined: Undetermined = "keep"
 
+    @field_validator("domains", mode="before")
+    @classmethod
+    def _read_domains(cls, domains: object) -> object:
+        """Read a list from a string with commas."""
+        return _parts(domains) if isinstance(domains, str) else domains
+
+    @field_validator("alterations", mode="before")
+    @classmethod
+    def _read_weights(cls, weights: object) -> object:
+        """Read weights from a string such as "Negation=2,Variable Swap"."""
+        if not isinstance(weights, str):
+            return weights
+        parts = (part.partition("=") for part in _parts(weights))
+        return {name.strip(): weight or 1.0 for name, _, weight in parts}
+
     def __post_init__(self) -> None:
-        for name in ("groups", "seed"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name} must be an integer, not {value!r}")
-        if self.groups < 1:
-            raise InputError(f"groups must be at least 1, not {self.groups}")
-        if self.split not in GENERATED_SPLITS:
-            raise InputError(
-                f"there is no generated split {self.split!r}; use {', '.join(GENERATED_SPLITS)}"
-            )
-        if not isinstance(self.domains, list | tuple):
-            raise InputError(
-                f"domains must be a list of domains, not {self.domains!r}; "
-                f"use {', '.join(ALL_DOMAINS)}"
-            )
-        for domain in self.domains:
-            if domain not in ALL_DOMAINS:
-                raise InputError(f"there is no domain {domain!r}; use {', '.join(ALL_DOMAINS)}")
-        if self.held_out_alteration not in (None, *ALTERATIONS):
-            raise InputError(
-                f"there is no alteration {self.held_out_alteration!r}; use {', '.join(ALTERATIONS)}"
-            )
-        object.__setattr__(self, "alterations", _checked_weights(self.alterations))
+        # Always in the same order, because groups and their seeds depend on it.
+        weights = {name: self.alterations[name] for name in ALTERATIONS if name in self.alterations}
+        object.__setattr__(self, "alterations", weights)
         self._choose_domains()
-        low, high = FLIP_LIMITS
-        if not _is_number(self.flips) or not low <= self.flips <= high:
-            raise InputError(f"flips must be a share from {low} to {high}, not {self.flips!r}")
-        if self.undetermined not in get_args(Undetermined):
-            raise InputError(f"undetermined must be keep or drop, not {self.undetermined!r}")
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
@@ -124,12 +126,10 @@ class GeneratorSettings:
             InputError: A setting has a wrong type or an unknown value.
         """
         names = [field.name for field in fields(cls)]
-        settings = {name: metadata[name] for name in names if name in metadata}
-        if isinstance(settings.get("domains"), str):
-            settings["domains"] = tuple(name.strip() for name in settings["domains"].split(","))
-        if isinstance(settings.get("alterations"), str):
-            settings["alterations"] = _read_weights(settings["alterations"])
-        return cls(**settings)
+        try:
+            return cls(**{name: metadata[name] for name in names if name in metadata})
+        except ValidationError as error:
+            raise InputError(first_problem(error)) from error
 
     @property
     def in_training(self) -> bool:
@@ -158,7 +158,6 @@ class GeneratorSettings:
                 f"the only alteration, {self.held_out_alteration!r}, is held out of split "
                 f"{self.split!r}; add others to alterations, or use split 'test'"
             )
-        # Always in the same order, because the seed of a group depends on it.
         wanted = [name for name in ALL_DOMAINS if name in (self.domains or ALL_DOMAINS)]
         objections = {name: self._objection(name) for name in wanted}
         possible = tuple(name for name in wanted if not objections[name])
@@ -197,7 +196,7 @@ class GeneratorSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrackingSettings(GeneratorSettings):
     """The settings of entity tracking, where nothing is altered: alterations have no effect."""
 
@@ -211,37 +210,5 @@ class TrackingSettings(GeneratorSettings):
         )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _checked_weights(weights: object) -> dict[str, float]:
-    """Return the weights of alterations in the order of `ALTERATIONS`, which groups depend on."""
-    if not (isinstance(weights, Mapping) and weights):
-        raise InputError(
-            f"alterations must map alterations to weights, not {weights!r}; "
-            'use for example {"Negation": 2, "Variable Swap": 1}'
-        )
-    for name, weight in weights.items():
-        if name not in ALTERATIONS:
-            raise InputError(f"there is no alteration {name!r}; use {', '.join(ALTERATIONS)}")
-        if not (_is_number(weight) and LEAST_WEIGHT <= weight <= 1 / LEAST_WEIGHT):
-            raise InputError(
-                f"the weight of alteration {name!r} must be a number from {LEAST_WEIGHT} to "
-                f"{1 / LEAST_WEIGHT:,.0f}, not {weight!r}"
-            )
-    return {name: float(weights[name]) for name in ALTERATIONS if name in weights}
-
-
-def _read_weights(text: str) -> dict[str, Any]:
-    weights: dict[str, Any] = {}
-    for part in text.split(","):
-        key, has_weight, weight = part.partition("=")
-        name = key.strip()
-        if name in weights:
-            raise InputError(f"alteration {name!r} has two weights; leave one out")
-        try:
-            weights[name] = float(weight) if has_weight else 1.0
-        except ValueError:
-            weights[name] = weight  # refused with all other weights that are no numbers
-    return weights
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]

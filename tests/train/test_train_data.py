@@ -88,7 +88,7 @@ def test_originals_only() -> None:
         ),
         (
             {"dataset_train_split": "trial"},
-            "^there is no generated split 'trial'; use train, ",
+            "^split: Input should be 'train', 'validation'",
         ),
         (
             {"held_out_alteration": "Swap"},
