@@ -284,7 +284,7 @@ async def connect(
         timeout=endpoint.timeout,
         max_retries=RETRIES,
     )
-    with open_journal(journal, settings, lock=True) as kept:
+    with open_journal(journal, settings) as kept:
         async with client:
             yield Connection(endpoint, client, kept)
 

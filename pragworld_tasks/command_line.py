@@ -81,11 +81,7 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 
 
 def at_least(options: object, **least: int) -> None:
-    """Refuse options, given by name, that are smaller than they have to be.
-
-    Raises:
-        InputError: An option is too small.
-    """
+    """Refuse options, given by name, that are smaller than they have to be."""
     for name, needed in least.items():
         given = getattr(options, name)
         if given is not None and given < needed:

@@ -1,10 +1,8 @@
 """What a user's mistake raises, or is warned of, in one line."""
 
 import logging
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from pydantic import ValidationError
 
 # Below lm-eval's own logger, whose format and verbosity it shares.
 logger = logging.getLogger("lm_eval.pragworld")
@@ -19,7 +17,7 @@ class InputError(ValueError):
     """
 
 
-def first_problem(error: "ValidationError") -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first problem that pydantic found, as in `metrics.acc: Field required`."""
     problem = error.errors(include_url=False)[0]
     place = ".".join(map(str, problem["loc"]))

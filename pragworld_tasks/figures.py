@@ -46,15 +46,9 @@ LOOKS = (
 
 @contextmanager
 def figure_file(path: str | Path | None, width: float, height: float) -> Iterator["Figure"]:
-    """Yield a figure to draw on, and write it to `path` afterwards.
+    """Yield a figure, in inches, to draw on, and write it afterwards to a file of `FORMATS`.
 
-    Args:
-        path: the file, whose suffix is one of `FORMATS`; None for a figure that a notebook shows.
-        width: in inches.
-        height: in inches.
-
-    Raises:
-        InputError: Matplotlib is missing, or the file has another suffix or cannot be written.
+    Without a path, it is a figure that a notebook shows.
     """
     file = Path(path) if path else None
     if file and file.suffix.lower() not in FORMATS:

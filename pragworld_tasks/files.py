@@ -1,4 +1,7 @@
-"""Reading text and JSON with places for messages, and writing whole files."""
+"""Reading text and JSON with places for messages, and writing whole files.
+
+What cannot be read or written is refused with an `InputError` that names the file.
+"""
 
 import contextlib
 import functools
@@ -8,14 +11,13 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-_Record = TypeVar("_Record", bound="BaseModel")
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 class Where(NamedTuple):
@@ -35,8 +37,6 @@ class Where(NamedTuple):
 
     def validate(self, kind: type[_Record], content: Any) -> _Record:
         """Return what pydantic reads at this place, or refuse it with the first problem."""
-        from pydantic import ValidationError
-
         try:
             return kind.model_validate(content)
         except ValidationError as error:
@@ -47,11 +47,7 @@ class Where(NamedTuple):
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file with its line breaks unchanged.
-
-    Raises:
-        InputError: The file cannot be read, or is not UTF-8.
-    """
+    """Return the text of a UTF-8 file with its line breaks unchanged."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -67,11 +63,7 @@ def read_package_toml(package: str, name: str) -> Mapping[str, Any]:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        InputError: The file cannot be read or is not JSON.
-    """
+    """Return the content of a JSON file."""
     text = read_text(path)
     try:
         return json.loads(text)
@@ -80,11 +72,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """Yield the objects of a JSON-lines file, each with its place. Blank lines are skipped.
-
-    Raises:
-        InputError: A line is not a JSON object, or the file holds none.
-    """
+    """Yield the objects of a JSON-lines file, at least one, each with its place."""
     row = 0
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
@@ -104,11 +92,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
-    """Parse the JSON object that was passed to an option.
-
-    Raises:
-        InputError: The text is not a JSON object.
-    """
+    """Return the JSON object that was passed to an option."""
     with contextlib.suppress(ValueError):
         if isinstance(given := json.loads(text), dict):
             return given
@@ -123,9 +107,6 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
 
     Its folders may be missing. What the work reads (`inputs`) may not be replaced, not even with
     `overwrite`: a model's answers may exist nowhere else.
-
-    Raises:
-        InputError: The file exists or is an input, or it cannot be written.
     """
     with refusing(path):
         if path.is_dir():
@@ -143,20 +124,12 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON, all of it or nothing.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Write JSON, all of it or nothing."""
     write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside `path`, then rename it, so that `path` is never incomplete.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Write a file beside `path`, then rename it, so that `path` is never incomplete."""
     with refusing(path):
         place = path.resolve()  # so that a symbolic link stays one
         partial = place.with_name(f".{place.name}.{os.getpid()}.partial")

@@ -37,15 +37,12 @@ class Journal:
 
 
 @contextlib.contextmanager
-def open_journal(
-    path: Path, identity: Mapping[str, Any], *, lock: bool = False
-) -> Iterator[Journal]:
+def open_journal(path: Path, identity: Mapping[str, Any]) -> Iterator[Journal]:
     """Open a journal, to resume from what it holds and to append to it, or begin one.
 
     Args:
         path: The file. Missing folders are created.
         identity: What the records depend on, such as model, data and settings, as JSON values.
-        lock: Whether to refuse a file that another process has open.
 
     Raises:
         InputError: The file cannot be written, is open elsewhere, or holds records of another
@@ -58,10 +55,9 @@ def open_journal(
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-            if lock:
-                held = path.with_name(f"{path.name}.lock")
-                stack.enter_context(FileLock(held, blocking=False))
-                stack.callback(held.unlink, missing_ok=True)  # while it is held
+            held = path.with_name(f"{path.name}.lock")
+            stack.enter_context(FileLock(held, blocking=False))
+            stack.callback(held.unlink, missing_ok=True)  # while it is held
             content = path.read_bytes()
             records = read_journal(path, identity)
             kept = content[: content.rfind(b"\n") + 1] if records else header.encode()

@@ -14,7 +14,7 @@ from pragworld_tasks.tiny import tiny_folder
 
 
 def add_link(commands: Commands) -> None:
-    """Add the command to those of `pragworld-tasks`."""
+    """Add the command `link`."""
     command = add_command(
         commands,
         "link",
@@ -27,7 +27,7 @@ def add_link(commands: Commands) -> None:
 
 
 def add_path(commands: Commands) -> None:
-    """Add the command to those of `pragworld-tasks`."""
+    """Add the command `path`."""
     command = add_command(
         commands,
         "path",
@@ -61,11 +61,7 @@ def task_names() -> set[str]:
 
 
 def link() -> str:
-    """Link the tasks into the installed lm-eval, in place of older links, and return a report.
-
-    Raises:
-        InputError: lm-eval's folder cannot be written, or holds other files of these names.
-    """
+    """Link the tasks into the installed lm-eval, in place of older links, and return a report."""
     from lm_eval.tasks import TaskManager
 
     unlink()
@@ -84,11 +80,7 @@ def link() -> str:
 
 
 def unlink() -> str:
-    """Remove the links and return a report; files that somebody else placed there stay.
-
-    Raises:
-        InputError: lm-eval's folder cannot be written.
-    """
+    """Remove the links and return a report; files that somebody else placed there stay."""
     folder = _linked_folder()
     links = [  # of an older version, too, whose files may be gone
         path

@@ -29,7 +29,7 @@ QUESTION_TYPES = (*_TYPE_PATTERNS, "other")
 
 
 def alteration_category(document: Document) -> str:
-    """Return one of `ALTERATIONS`, or "Not Altered" (paper, Table 5)."""
+    """Return the alteration, or "Not Altered" (paper, Table 5)."""
     return document.alteration or NOT_ALTERED
 
 

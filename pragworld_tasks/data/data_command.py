@@ -3,7 +3,7 @@
 import argparse
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
@@ -26,7 +26,7 @@ from pragworld_tasks.text import format_count
 
 
 def add_data(commands: Commands) -> None:
-    """Add the command to those of `pragworld-tasks`."""
+    """Add the command `data`."""
     command = add_command(
         commands,
         "data",
@@ -39,7 +39,7 @@ def add_data(commands: Commands) -> None:
     )
     command.add_argument(
         "action",
-        choices=_ACTIONS,
+        choices=("status", "fetch", "check", "labels"),
         help="show where each split is; download what is not in the cache; read every split that "
         "is on this machine, or your FILE, and print an audit; or print the labels of the manual "
         "split that three blind annotators dispute, and those that rest on a convention",
@@ -55,23 +55,21 @@ def _data(options: argparse.Namespace) -> None:
             raise InputError(f"split {others[0]!r} does not exist; choose from {', '.join(FILES)}")
         for path in others:
             print(f"{_audit(read_documents(path))}\n  from {path}")
-    if options.action == "labels" and options.splits not in ([], ["manual"]):
-        raise InputError("data labels: only the manual split has readings of its labels")
-    if splits:
-        _ACTIONS[options.action](splits)
-
-
-def _show_status(splits: Sequence[ReleasedSplit]) -> None:
-    print(f"PRAGWORLD_DATA: {os.environ.get('PRAGWORLD_DATA') or 'not set'}")
-    print(f"cache: {cache_folder()}")
-    for split in splits:
-        absent = f"not on this machine ({FILES[split].path} of the released repository)"
-        print(f"{split}: {locate(split) or absent}")
-
-
-def _fetch(splits: Sequence[ReleasedSplit]) -> None:
-    for split in splits:
-        print(f"{split}: {fetch(split)}")
+    if options.action == "labels":
+        if options.splits not in ([], ["manual"]):
+            raise InputError("data labels: only the manual split has readings of its labels")
+        _show_labels()
+    elif options.action == "check" and splits:
+        _check(splits)
+    elif options.action == "status":
+        print(f"PRAGWORLD_DATA: {os.environ.get('PRAGWORLD_DATA') or 'not set'}")
+        print(f"cache: {cache_folder()}")
+        for split in splits:
+            absent = f"not on this machine ({FILES[split].path} of the released repository)"
+            print(f"{split}: {locate(split) or absent}")
+    elif options.action == "fetch":
+        for split in splits:
+            print(f"{split}: {fetch(split)}")
 
 
 def _check(splits: Sequence[ReleasedSplit]) -> None:
@@ -112,7 +110,7 @@ def _counts(values: Iterable[str]) -> str:
     return ", ".join(f"{value} {count}" for value, count in Counter(values).most_common())
 
 
-def _show_labels(_: Sequence[ReleasedSplit]) -> None:
+def _show_labels() -> None:
     documents = load_split("manual")
     for kind in ("disputed", "undetermined"):
         shown = [
@@ -121,11 +119,3 @@ def _show_labels(_: Sequence[ReleasedSplit]) -> None:
             if readings and getattr(readings, f"is_{kind}")
         ]
         print("\n\n".join([f"{len(shown)} of {len(documents)} documents: {kind} labels", *shown]))
-
-
-_ACTIONS: dict[str, Callable[[Sequence[ReleasedSplit]], None]] = {
-    "status": _show_status,
-    "fetch": _fetch,
-    "check": _check,
-    "labels": _show_labels,
-}

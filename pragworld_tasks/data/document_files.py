@@ -184,7 +184,7 @@ def _words(text: str) -> str:
 
 
 def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> Document:
-    """Return a document of a user's own, whose group's original is given."""
+    """Return the document of a record, whose group's original is given."""
     fields = record.model_dump(include={*FIELDS, *_SETTINGS})
     effect: Effect = "invariant" if record.answer == original.answer else "flip"
     return Document(
@@ -211,9 +211,6 @@ def write_documents(documents: Iterable[Document], target: Path, overwrite: bool
 
     Returns:
         The number of documents.
-
-    Raises:
-        InputError: The target has another ending, exists, or cannot be written.
     """
     writers = {".csv": _to_csv, ".jsonl": _to_json_lines, ".parquet": _to_parquet}
     if target.suffix not in writers:
@@ -235,29 +232,27 @@ def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
 
 
 def _to_csv(records: list[dict[str, Any]]) -> bytes:
+    """Return the released table, in which a swap has several changes."""
     from pandas import DataFrame
 
-    table = DataFrame(map(_released_row, records))
-    return bytes(table.to_csv(index=False, lineterminator="\r\n").encode())
-
-
-def _released_row(record: Mapping[str, Any]) -> dict[str, object]:
-    """Return a document as a row of the released table. A swap has several changes."""
-    changes = record["changes"]
-    return {
-        "Seed Index": record["group"],
-        "Local Context": record["context"],
-        "Question": record["question"],
-        "Answer": record["answer"],
-        "Basis": record["basis"] or "-",
-        "Perturbation?": "FALSE" if record["is_original"] else "TRUE",
-        "Perturbation Target": "-",
-        "Perturbation Category": record["alteration"] or "-",
-        "Perturbation Effect": (record["effect"] or "-").capitalize(),
-        "Utterance Index": " | ".join(str(change["utterance"]) for change in changes),
-        "Old Word": " | ".join(change["old"] for change in changes),
-        "New Word": " | ".join(change["new"] for change in changes),
-    }
+    rows = [
+        {
+            "Seed Index": record["group"],
+            "Local Context": record["context"],
+            "Question": record["question"],
+            "Answer": record["answer"],
+            "Basis": record["basis"] or "-",
+            "Perturbation?": "FALSE" if record["is_original"] else "TRUE",
+            "Perturbation Target": "-",
+            "Perturbation Category": record["alteration"] or "-",
+            "Perturbation Effect": (record["effect"] or "-").capitalize(),
+            "Utterance Index": " | ".join(str(change["utterance"]) for change in record["changes"]),
+            "Old Word": " | ".join(change["old"] for change in record["changes"]),
+            "New Word": " | ".join(change["new"] for change in record["changes"]),
+        }
+        for record in records
+    ]
+    return bytes(DataFrame(rows).to_csv(index=False, lineterminator="\r\n").encode())
 
 
 def _to_json_lines(records: list[dict[str, Any]]) -> bytes:

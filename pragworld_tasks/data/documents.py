@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, get_args
+
+from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
@@ -76,10 +78,18 @@ class Document:
     labels: tuple[str, ...] = YES_NO
     prompt: str | None = None
 
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> "Document":
+        """Return the document in a row of a data set, which may have other fields, too."""
+        return _DOCUMENT.validate_python(record)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, without labels and prompt where they are the paper's."""
         ours = ("labels", YES_NO), ("prompt", None)
         return {name: value for name, value in asdict(self).items() if (name, value) not in ours}
+
+
+_DOCUMENT = TypeAdapter(Document)
 
 
 def check_yes_no(documents: Sequence[Document], command: str) -> None:

@@ -88,11 +88,7 @@ def label_completion(answer: str, chat_template: bool) -> str:
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:
-    """Return the context and the question of Prompt 1 or Prompt 2, as in released run files.
-
-    Raises:
-        InputError: The prompt is neither Prompt 1 nor Prompt 2.
-    """
+    """Return the context and the question of Prompt 1 or Prompt 2, as in released run files."""
     for head, tail in (_PROMPT_1, _PROMPT_2):
         if prompt.startswith(head) and prompt.endswith(tail):
             context, found, question = prompt[len(head) : -len(tail)].rpartition(_QUESTION)

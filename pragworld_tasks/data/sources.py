@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeGuard
 
+from pydantic import TypeAdapter
+
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.readers import (
     read_entity_tracking,
@@ -44,10 +46,9 @@ class ReleasedFile:
     texts_digest: str | None = None
 
 
-FILES: dict[Split, ReleasedFile] = {
-    name: ReleasedFile(**{**file, "counts": tuple(file["counts"])})  # type: ignore[misc]
-    for name, file in read_package_toml(__package__, "released_files.toml").items()
-}
+FILES = TypeAdapter(dict[Split, ReleasedFile]).validate_python(
+    read_package_toml(__package__, "released_files.toml")
+)
 
 
 def is_released(split: str) -> TypeGuard[ReleasedSplit]:
@@ -77,17 +78,9 @@ def load_split(split: str) -> list[Document]:
 
 
 def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
-    """Return the documents of a split from its released file, or from a dataset's Parquet file.
-
-    Raises:
-        InputError: The file is malformed.
-    """
+    """Return the documents of a split from its released file, or from a dataset's Parquet file."""
     if path.suffix == ".parquet":
-        names = Document.__slots__
-        return [
-            Document(**{name: record[name] for name in names if name in record})
-            for _, record in read_parquet(path)
-        ]
+        return [Document.from_dict(record) for _, record in read_parquet(path)]
     if split == "entity_tracking":
         return read_entity_tracking(path)
     return read_released_table(path, split)
@@ -107,11 +100,7 @@ def deviation(documents: Sequence[Document]) -> str:
 
 
 def locate(split: ReleasedSplit) -> Path | None:
-    """Return where the split's file is: in the named folder or the cache; None if in neither.
-
-    Raises:
-        InputError: The folder that the user names does not exist.
-    """
+    """Return where the split's file is: in the named folder or the cache; None if in neither."""
     released = FILES[split].path
     if named := os.environ.get("PRAGWORLD_DATA"):
         folder = Path(named).expanduser()
@@ -137,11 +126,7 @@ def cache_folder() -> Path:
 
 
 def fetch(split: ReleasedSplit) -> Path:
-    """Download the split's file into the cache, unless it is there, and return its path.
-
-    Raises:
-        InputError: The download failed, or what arrived is not the released file.
-    """
+    """Download the split's file into the cache, unless it is there, and return its path."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3 import Retry

@@ -48,15 +48,18 @@ def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]
         split: a released split, a generated one, or `own`.
         metadata: lm-eval's `--metadata`: settings of generated documents, or the file of a user's
             own as `documents`, and its `labels` and `prompt`. Other keys are ignored.
-
-    Raises:
-        InputError: The released split is not on this machine, a setting is impossible, or the
-            user's file is not named or cannot be used.
     """
     if is_released(split):
         return load_split(split)
     if split == OWN:
-        return _own_documents(metadata)
+        from pragworld_tasks.data.document_files import read_documents
+
+        if not isinstance(path := metadata.get("documents"), str):
+            raise InputError(
+                "pragworld_own: no 'documents'; name a file of documents, as in --metadata "
+                '\'{"documents": "mine/documents.jsonl"}\''
+            )
+        return read_documents(path, metadata)
     from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
     from pragworld_tasks.dialogues.tracking import tracking_documents
@@ -66,23 +69,8 @@ def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]
     return list(tracking_documents(TrackingSettings.from_metadata(metadata)))
 
 
-def _own_documents(metadata: Mapping[str, Any]) -> list[Document]:
-    from pragworld_tasks.data.document_files import read_documents
-
-    if not isinstance(path := metadata.get("documents"), str):
-        raise InputError(
-            "pragworld_own: no 'documents'; name a file of documents, as in --metadata "
-            '\'{"documents": "mine/documents.jsonl"}\''
-        )
-    return read_documents(path, metadata)
-
-
 def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings of a generated split, for JSON; other keys of `metadata` are ignored.
-
-    Raises:
-        InputError: A setting has a wrong type or an unknown value.
-    """
+    """Return all settings of a generated split, for JSON; other keys of `metadata` are ignored."""
     from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
 
     kind = GeneratorSettings if split == GENERATED else TrackingSettings
@@ -93,11 +81,7 @@ def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, A
 def named_documents(
     name: str, settings: Mapping[str, Any]
 ) -> tuple[list[Document], dict[str, Any] | None]:
-    """Return the documents of one of `SPLIT_NAMES`, and all settings of generated ones.
-
-    Raises:
-        InputError: The split is not on this machine, or a setting is impossible.
-    """
+    """Return the documents of one of `SPLIT_NAMES`, and all settings of generated ones."""
     if name == GENERATED:
         return generate_documents(**settings), generator_settings(GENERATED, settings)
     if settings:

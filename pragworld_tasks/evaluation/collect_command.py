@@ -107,7 +107,7 @@ def _resume(
     from tqdm import tqdm
 
     responses: list[str | None] = []
-    with open_journal(path, identity, lock=True) as journal:
+    with open_journal(path, identity) as journal:
         kept = {record["chunk"]: record["responses"] for record in journal.records}
         chunks = itertools.groupby(
             requests, key=lambda one: (one.task_name, one.doc_id // identity["chunk"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pragworld_tasks.data.documents import YES_NO, AskedTexts, Document, texts_digest
 from pragworld_tasks.data.prompts import split_prompt
@@ -26,8 +26,6 @@ from pragworld_tasks.evaluation.answers import (
 )
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.text import null_if_nan
-
-_DOCUMENT = TypeAdapter(Document)
 
 
 class AnswerRecord(BaseModel):
@@ -238,7 +236,7 @@ def without_repeats(responses: list[Any]) -> list[Any]:
 
 def _from_sample(sample: LoggedSample, where: Where) -> _Read:
     try:
-        document = _DOCUMENT.validate_python(sample.doc)
+        document = Document.from_dict(sample.doc)
     except ValidationError:
         where.refuse("not a sample of a pragworld task; `score --group-by` takes those of any task")
     if "wording" in sample.doc or "word_perplexity" in sample.metrics:

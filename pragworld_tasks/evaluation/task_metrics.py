@@ -13,7 +13,6 @@ N/A too, because JSON has no NaN.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
@@ -130,8 +129,7 @@ def _items(
     record: Mapping[str, Any], answer: str | None, released_answer: str | None
 ) -> dict[str, Any]:
     """Return what a document contributes to each metric: each is scored as a run of its own."""
-    known = {field.name: record[field.name] for field in fields(Document) if field.name in record}
-    document = Document(**known)
+    document = Document.from_dict(record)
     arrays = to_arrays([document], [answer])
     shown = shown_tallies(arrays, document.split)
     if document.split == OWN:  # whose metrics depend on all documents

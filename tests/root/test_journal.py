@@ -34,22 +34,21 @@ def full_disk(size: int) -> Iterator[None]:
 
 
 @given(
-    st.booleans(),
     st.lists(st.text() | st.lists(st.floats(allow_nan=False)), max_size=5),
     st.integers(min_value=0),
 )
 def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(
-    tmp_path_factory: pytest.TempPathFactory, lock: bool, values: list[Any], cut: int
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any], cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("journals") / "journal"
     for value in values:
-        write(path, value, lock=lock)
+        write(path, value)
     content = path.read_bytes() if path.exists() else b""
     kept = content[: cut % (len(content) + 1)]
     path.write_bytes(kept)
     whole = max(0, kept.count(b"\n") - 1)
-    assert write(path, "further", lock=lock) == values[:whole]
-    assert write(path, lock=lock) == [*values[:whole], "further"]
+    assert write(path, "further") == values[:whole]
+    assert write(path) == [*values[:whole], "further"]
     assert path.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
     assert [one.name for one in path.parent.iterdir()] == [path.name]  # no lock, no part of a file
 
@@ -81,7 +80,7 @@ def test_records_of_another_identity_are_refused(tmp_path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    settings: dict[str, Any] = {"identity": {"a": 1}, "lock": True}
+    settings: dict[str, Any] = {"identity": {"a": 1}}
     kept = [f"result {number}" for number in range(5)]
     write(path, *kept, **settings)
     too_large = pytest.raises(InputError, match=f"^{path}: File too large; make room")
@@ -95,20 +94,19 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "journal", tmp_path, Path("/proc/journal")):
-        for lock in (False, True):
-            with pytest.raises(InputError, match=f"^{path}: .*; choose "):
-                write(path, lock=lock)
+        with pytest.raises(InputError, match=f"^{path}: .*; choose "):
+            write(path)
 
 
 def test_a_journal_that_is_being_written(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with open_journal(path, {"model": "m"}, lock=True) as journal:
+    with open_journal(path, {"model": "m"}) as journal:
         journal.append(1)
         message = f"^{path}: another process is writing to it; wait for its end$"
         with pytest.raises(InputError, match=message):
-            write(path, lock=True)
+            write(path)
         assert read_journal(path, {"model": "m"}) == [1]
-    assert write(path, 2, lock=True) == [1]
+    assert write(path, 2) == [1]
 
 
 def test_what_release_0_1_wrote_is_read(tmp_path: Path) -> None:
