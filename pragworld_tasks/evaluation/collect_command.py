@@ -35,7 +35,7 @@ _SERVER_SETTINGS = (
 
 
 def add_collect(commands: Commands) -> None:
-    """Add the command to those of `pragworld-tasks`."""
+    """Add the command `collect`."""
     command = add_command(
         commands,
         "collect",

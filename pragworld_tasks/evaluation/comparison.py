@@ -55,8 +55,7 @@ class Figures(BaseModel, frozen=True):
 class Comparison(Printed):
     """Two runs on the same documents; differences are the first run minus the second.
 
-    Intervals and tests are computed when they are first needed. It prints as a table of the
-    differences.
+    It prints as a table of the differences.
     """
 
     first: _Compared

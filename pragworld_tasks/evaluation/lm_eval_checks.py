@@ -22,15 +22,7 @@ _LONG = 8_000  # characters: about 2,000 tokens, more than any prompt of ours ha
 
 
 def check_run(requests: Sequence["Instance"]) -> None:
-    """Refuse a run whose figures would be wrong without a word.
-
-    Args:
-        requests: Those of one of the run's tasks.
-
-    Raises:
-        InputError: No task reads a key of `--metadata`, the cache of responses holds another
-            model's, the results cannot be written, or lm-eval would cut a prompt.
-    """
+    """Refuse a run whose figures would be wrong without a word, by the requests of one task."""
     run = _evaluator_variables()
     if "task_manager" in run:
         arguments = model_arguments(run["model_args"])

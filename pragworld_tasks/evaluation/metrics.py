@@ -72,9 +72,6 @@ def to_arrays(
         documents: a split, or some documents of one.
         answers: the answer to each document; None where the response could not be read.
         released_grouping: take originals and robust groups as the released scoring has them.
-
-    Raises:
-        KeyError: An answer is none of the labels.
     """
     labels = documents[0].labels if documents else YES_NO
     places: dict[str | None, int] = {label: place for place, label in enumerate(labels)}

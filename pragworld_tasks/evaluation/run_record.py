@@ -68,8 +68,6 @@ class EnvironmentRecord(_Part):
     Attributes:
         backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
         model_args: those of lm-eval's arguments of the model that are in `PUBLIC_ARGUMENTS`.
-        generation: the settings of generation; empty where nothing is generated.
-        packages: versions by package.
         date: when the run began (ISO 8601, UTC).
         seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
     """
@@ -115,10 +113,7 @@ class RunRecord(_Part):
     """One model on one split: what it answered, and everything that follows from it.
 
     Attributes:
-        intervals: how the intervals were computed.
-        metrics, breakdowns, unreadable_reasons: as `ScoreReport` has them.
-        released: the same, which files call `published`.
-        answers: one for each document, in the order of the rows.
+        metrics, released, breakdowns, unreadable_reasons: as `ScoreReport` has them.
         against: how another run compares, as `Comparison.to_json` returns it.
     """
 
@@ -149,9 +144,6 @@ def read_run_records(path: Path) -> dict[str, RunRecord]:
     """Read the run records in a file that `score --json` wrote, by the names of their runs.
 
     Their metrics are not compared with their answers. A record that is alone has no name: "".
-
-    Raises:
-        InputError: The file cannot be read, or holds no run records of this version.
     """
     content = read_json(path)
     records = content["runs"] if isinstance(content, dict) and "runs" in content else {"": content}

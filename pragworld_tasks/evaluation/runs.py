@@ -67,11 +67,7 @@ class NamedRun:
     generator: dict[str, Any] | None = None
 
     def documents(self) -> list[Document] | None:
-        """Return the documents that the run is on; None where it does not say.
-
-        Raises:
-            InputError: The samples lack documents, or the released split is not on this machine.
-        """
+        """Return the documents that the run is on; None where it does not say."""
         if self.split and is_released(self.split):
             return split_documents(self.split, {})
         if logged := self.predictions.logged:
@@ -127,9 +123,6 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
             for the readers of the labels. The split of a run may stand before it:
             `entity_tracking:published:all`, `manual:outputs.jsonl`.
         split: the split that the responses are to; None to take it from the samples.
-
-    Raises:
-        InputError: A path cannot be read, or names no whole run on the split.
     """
     times: Counter[str] = Counter()
     runs = []
@@ -148,11 +141,7 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
 
 
 def common_split(runs: Sequence[NamedRun]) -> Split:
-    """Return the one split that runs are on, where they say so.
-
-    Raises:
-        InputError: They don't say, or they are on several splits.
-    """
+    """Return the one split that runs are on; refuse several, and runs that do not say."""
     splits = {run.split for run in runs if run.split}
     if len(splits) != 1:
         held = f"are to the splits {', '.join(sorted(splits))}" if splits else "name no split"
@@ -264,8 +253,6 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
 def task_and_date(samples: Path) -> tuple[str, str | None]:
     """Return the task and the date in the name of a file of lm-eval's samples.
 
-    The results of the run have the same date in theirs.
-
     Examples:
         >>> task_and_date(Path("samples_pragworld_manual_2026-01-02T03-04-05.678.jsonl"))
         ('pragworld_manual', '2026-01-02T03-04-05.678')
@@ -278,9 +265,6 @@ def results_beside(samples: Path) -> dict[str, Any]:
     """Return lm-eval's results of the run that samples are of; none where they are not there.
 
     They are named `results_` with the date, or as `--output_path` was if it names a JSON file.
-
-    Raises:
-        InputError: The file beside the samples is not one of lm-eval's results.
     """
     _, date = task_and_date(samples)
     path = next(samples.parent.glob(f"*_{date}.json"), None)

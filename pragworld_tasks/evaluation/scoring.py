@@ -309,11 +309,7 @@ def score(
 
 
 def check_documents(documents: Sequence[Document]) -> None:
-    """Refuse documents whose numbers of rows or groups do not tell them apart.
-
-    Raises:
-        InputError: They are not of one split, one occurs twice, or a group has several originals.
-    """
+    """Refuse documents of several splits, one that occurs twice, and groups with two originals."""
     splits = sorted({document.split for document in documents})
     if len(splits) != 1:
         held = f"of the splits {', '.join(splits)}" if splits else "missing"

@@ -1,9 +1,7 @@
 """Shares of documents in independent groups: standard errors, intervals, exact tests and ranks.
 
 A `Tally` holds how many are right out of how many for each group of documents, because only groups
-are independent: an original and its variants share almost all of their text. The share, its
-standard error and its bootstrap interval follow from the tally in the same way for every metric and
-every breakdown.
+are independent: an original and its variants share almost all of their text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,10 +91,8 @@ class Rank(NamedTuple):
 def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
     """Return right answers and documents covered within each group.
 
-    Args:
-        values: [documents] 1 or True where the answer is right (or whatever else is counted).
-        covered: [documents] whether the metric covers the document.
-        group: [documents] number of the document's group.
+    All are arrays of [documents]: 1 where the answer is right, or whatever else is counted; whether
+    the metric covers the document; and the number of its group.
 
     Examples:
         >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[5, 5, 8])
@@ -120,11 +116,8 @@ def robust_tally(
 ) -> Tally:
     """Return the tally of robust accuracy: groups with every document right (paper, section 5).
 
-    Args:
-        correct: [documents] whether the answer is right.
-        robust_group: [documents] the group of which all documents have to be right.
-        group: [documents] the independent group that `robust_group` is, or is a part of.
-        covered: [documents] whether the document counts; all of them by default.
+    All of a `robust_group` have to be right; it is a `group`, or a part of one. All are arrays of
+    [documents], of which those that are `covered` count, or all.
 
     Examples:
         >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
@@ -186,9 +179,8 @@ def bootstrap_differences(
 ) -> dict[Name, Floats]:
     """Return first minus second in each draw of groups, [resamples] for each metric.
 
-    The two runs are on the same documents and use the same draws, so what makes a group hard for
-    both cancels out. Draws in which a metric has no documents are NaN, and all draws of fewer than
-    two groups.
+    Both runs are on the same documents. Draws in which a metric has no documents are NaN, and all
+    draws of fewer than two groups.
     """
     shares = _resampled_shares(first, second, resamples=resamples, seed=seed)
     return dict(zip(first, (shares[0] - shares[1]).T, strict=True))
@@ -199,12 +191,6 @@ def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict
 
     Equal runs share the better place. Every draw of groups ranks all runs anew, so groups that are
     hard for all runs widen no interval. With fewer than two groups, the interval holds every place.
-
-    Examples:
-        >>> group = range(4)
-        >>> rank_runs({name: tally(right, [1] * 4, group) for name, right in
-        ...            {"all": [1, 1, 1, 1], "none": [0, 0, 0, 0]}.items()})
-        {'all': Rank(place=1, low=1, high=1), 'none': Rank(place=2, low=2, high=2)}
     """
     (drawn,) = _resampled_shares(tallies, resamples=resamples, seed=0)
     shares = np.concatenate([[[counted.share for counted in tallies.values()]], drawn])
@@ -222,9 +208,8 @@ def rank_runs(tallies: Mapping[Name, Tally], resamples: int = RESAMPLES) -> dict
 def sign_flip_test(differences: ArrayLike) -> float:
     """Return the exact two-sided p of a sum whose terms could equally have the other sign.
 
-    The terms are differences in right answers between two runs, summed within groups: integers. The
-    test asks the same question as McNemar's test without treating the documents of one group as
-    independent. If each group is one document, it is McNemar's test.
+    The terms are differences in right answers between two runs, summed within groups: integers. If
+    each group is one document, it is McNemar's test.
     """
     whole = np.asarray(differences, dtype=np.int64)
     chances = sums_of_signs(np.abs(whole))
@@ -234,12 +219,7 @@ def sign_flip_test(differences: ArrayLike) -> float:
 
 
 def sums_of_signs(sizes: ArrayLike) -> Floats:
-    """Return the probability of each sum, from the lowest to the highest, of terms of random sign.
-
-    Examples:
-        >>> sums_of_signs([1, 1])
-        array([0.25, 0.  , 0.5 , 0.  , 0.25])
-    """
+    """Return the probability of each sum, from the lowest to highest, of terms of random sign."""
     chances = np.ones(1)
     for size, count in zip(*np.unique(np.asarray(sizes), return_counts=True), strict=True):
         if size:
@@ -265,10 +245,6 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
 
     The test assumes independent pairs. Groups are independent; documents of one group are not, so
     over documents p is too small.
-
-    Examples:
-        >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
-        McNemar(only_first=4, only_second=0, p=0.125)
     """
     first, second = np.asarray(first, dtype=np.bool_), np.asarray(second, dtype=np.bool_)
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
@@ -381,12 +357,7 @@ class Calibration(NamedTuple):
 
 
 def calibrate(yes: Sequence[float], gold: Sequence[str]) -> Calibration:
-    """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong.
-
-    Examples:
-        >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error
-        0.0
-    """
+    """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong."""
     probability = np.asarray(yes, dtype=np.float64)
     is_yes = np.array([answer == "yes" for answer in gold])
     confidence = 100 * np.maximum(probability, 1 - probability)

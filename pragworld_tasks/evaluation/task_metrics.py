@@ -52,11 +52,8 @@ class Clustered(NamedTuple):
 class InGroup(NamedTuple):
     """A document's item under robust accuracy and its standard error.
 
-    Attributes:
-        group: the document's group, which is independent of other groups.
-        robust_group: the group of which all documents have to be right.
-        size: number of documents that `robust_group` has in the whole split and the metric covers.
-        right: 1.0 or 0.0; None where the metric does not cover the document.
+    `size` is the number of documents that `robust_group` has in the whole split and the metric
+    covers; `right` is None where it does not cover the document.
     """
 
     group: int
