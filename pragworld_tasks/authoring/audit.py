@@ -37,7 +37,7 @@ def audit_report(
     """
     shortcuts, classes = check_shortcuts(documents), _classes(documents)
     overlap = list(_overlap(documents, manual or ()))
-    findings = list(_findings(labelled, classes, shortcuts, overlap))
+    findings = list(_findings(labelled, classes, shortcuts, None if manual is None else overlap))
     in_review = [
         f"{voted.place}: {label.reason}" for voted, label in labelled if label.is_in_review
     ]
@@ -52,7 +52,6 @@ def audit_report(
         "# Audit\n",
         _summary(labelled, documents),
         *_list("What speaks against them", findings or ["nothing that this audit looks for"]),
-        *_list("What this audit cannot tell", _untold(shortcuts, manual)),
         *_list("In review", in_review),
         *_list("Overlap with the manual split", overlap),
         *(_balance(*breakdown) for breakdown in classes.items()),
@@ -84,10 +83,10 @@ def _summary(labelled: Sequence[LabelledDocument], documents: Sequence[Document]
 def _findings(
     labelled: Sequence[LabelledDocument],
     classes: dict[str, dict[str, list[bool]]],
-    shortcuts: Iterable[ShortcutCheck],
-    overlap: Sequence[str],
+    shortcuts: Sequence[ShortcutCheck],
+    overlap: Sequence[str] | None,
 ) -> Iterator[str]:
-    """Yield what speaks against the documents, in words."""
+    """Yield what speaks against the documents, in words, and what could not be checked."""
     if failed := failed_votes_text(document.voted for document in labelled):
         yield failed
     reasons = [document.label.reason for document in labelled]
@@ -109,20 +108,16 @@ def _findings(
                 )
     if overlap:
         yield f"{len(overlap)} conversations overlap with the manual split."
-
-
-def _untold(shortcuts: Sequence[ShortcutCheck], manual: Sequence[Document] | None) -> Iterator[str]:
     if not shortcuts:
         yield (
-            f"Whether words alone give the answers: that takes labels in at least {LEAST_LABELLED} "
-            "groups, some of them yes and some no."
+            f"Not checked: whether words alone give the answers. Label at least {LEAST_LABELLED} "
+            "groups, some with yes and some with no."
         )
-    if manual is None:
+    if overlap is None:
         yield (
-            "Whether conversations overlap with the manual split: its file is not on this machine "
+            "Not checked: overlap with the manual split, which is not on this machine "
             "(`pragworld-tasks data fetch manual`)."
         )
-    yield "Errors that members of the panel share: they look like agreement. Read some labels."
 
 
 def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[bool]]]:

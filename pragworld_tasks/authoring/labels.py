@@ -6,12 +6,8 @@ member abstains where it has no usable reply, and where what it quotes is not in
 
 A document gets the panel's label if at least three quarters of the votes cast agree on it, and at
 least three were cast where the panel is that large. Otherwise it goes to review. What is
-undetermined counts as no, by the benchmark's convention.
-
-If each of five members errs on 10 % of the documents, independently of the others, 99.95 % of the
-settled labels are right and 8.1 % of the documents go to review; of four, 99.6 % and 4.9 %; of
-three, who have to agree, 99.9 % and 27 %. Two reach no more than 98.8 %. Nothing here can show the
-errors that members share, as models of one family and samples of one model do.
+undetermined counts as no, by the benchmark's convention. Nothing here can show the errors that
+members share, as models of one family and samples of one model do.
 """
 
 import asyncio

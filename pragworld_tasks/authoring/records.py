@@ -176,25 +176,21 @@ def read_prompts(path: Path | None = None) -> dict[str, Prompt]:
         name: Prompt(**messages)
         for name, messages in read_package_toml(__package__, "prompts.toml").items()
     }
+    text = read_text(path) if path else ""
     try:
-        replaced = tomllib.loads(read_text(path)) if path else {}
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML ({error}); correct that") from error
-    for name, messages in replaced.items():
-        if name not in prompts:
-            raise InputError(f"{path}: no prompt {name!r}; choose one of {', '.join(prompts)}")
-        slots = prompts[name].slots
-        try:
+        for name, messages in tomllib.loads(text).items():
+            if name not in prompts:
+                raise ValueError(f"no prompt {name!r}; choose one of {', '.join(prompts)}")
+            slots = prompts[name].slots
             prompts[name] = Prompt(**{**prompts[name].model_dump(), **messages})
-            differing = prompts[name].slots ^ slots
-        except (TypeError, ValueError) as error:
-            problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
-            raise InputError(f"{path}: prompt {name!r}: {problem}; correct that") from error
-        if differing:
-            raise InputError(
-                f"{path}: prompt {name!r}: the slot {{{min(differing)}}} is missing or unknown; "
-                f"use {', '.join(sorted(slots))}, and write {{{{ for another brace"
-            )
+            if differing := prompts[name].slots ^ slots:
+                raise ValueError(
+                    f"prompt {name!r}: the slot {{{min(differing)}}} is missing or unknown; use "
+                    f"{', '.join(sorted(slots))}, and write {{{{ for another brace"
+                )
+    except (TypeError, ValueError) as error:  # of TOML, a prompt's fields, or a format
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
+        raise InputError(f"{path}: {problem}; correct that") from error
     return prompts
 
 

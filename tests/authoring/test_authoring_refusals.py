@@ -28,9 +28,9 @@ PROMPTS = f"{AUTHOR} --prompts mine.toml"
         (f"{AUTHOR} --prompts none.toml", "", "none.toml: No such file"),
         (PROMPTS, "[lable]\nuser = 'x'", "no prompt 'lable'; choose one of entities_general,"),
         (PROMPTS, "[label]\nuser = '{conversation}'", r"the slot {question} is missing or unknown; use"),
-        (PROMPTS, "[label]\nsystem = 'Say {.'", "prompt 'label': unmatched '{' in format spec; corr"),
-        (PROMPTS, "label = 'x'", "prompt 'label': 'str' object is not a mapping; correct that"),
-        (PROMPTS, "[label", "mine.toml: not TOML"),
+        (PROMPTS, "[label]\nsystem = 'Say {.'", "mine.toml: unmatched '{' in format spec; correct"),
+        (PROMPTS, "label = 'x'", "mine.toml: 'str' object is not a mapping; correct that"),
+        (PROMPTS, "[label", "mine.toml: .* \\(at end of document\\); correct that"),
 
         ("review theirs", "", "theirs/votes.jsonl: No such file"),
         ("review finished --apply ann.json", '{"reviewer": "Ann", "decisions": []}',
