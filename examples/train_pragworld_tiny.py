@@ -634,7 +634,8 @@ def train(settings: TrainingSettings, folder: Path) -> None:
         model.load_state_dict(saved["model"])
         for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(state)
-        rng.state, log, difficulty = saved["rng"], saved["log"], saved["difficulty"]
+        log, difficulty = saved["log"], saved["difficulty"]
+        rng.source.setstate((*rng.source.getstate()[:1], tuple(saved["rng"]), None))
         done = int(log[-1]["step"])
         start -= 60 * log[-1]["minutes"]
     for step in range(done + 1, settings.steps + 1):
@@ -699,7 +700,7 @@ def train(settings: TrainingSettings, folder: Path) -> None:
                     "settings": asdict(settings),
                     "model": model.state_dict(),
                     "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-                    "rng": rng.state,
+                    "rng": list(rng.source.getstate()[1]),
                     "log": log,
                     "difficulty": difficulty,
                 }

@@ -31,12 +31,7 @@ NameKind = Literal["agents", "things", "places"]
 
 
 class Edit(NamedTuple):
-    """An alteration of a dialogue.
-
-    Attributes:
-        altered: The altered exchanges, by position.
-        direction: Which of its two directions the alteration took, or "" if it has only one.
-    """
+    """The altered exchanges, by position, and which of two directions the alteration took."""
 
     altered: dict[int, Exchange]
     direction: str = ""
@@ -88,12 +83,7 @@ def edits(
 ) -> Iterator[Edit]:
     """Yield alterations in random order. Some of them may make the dialogue contradictory.
 
-    Args:
-        alteration: One of `documents.ALTERATIONS`.
-        exchanges: The dialogue.
-        vocabulary: Source of new people, things and places.
-        rng: Source of randomness.
-        focus: What the alterations have to bear on, if on anything.
+    New people, things and places come from the vocabulary.
     """
     return _EDITS[alteration](_Original(tuple(exchanges), vocabulary, rng, focus))
 
@@ -182,10 +172,7 @@ class _Variable(NamedTuple):
 
     Attributes:
         position: Number of the exchange.
-        slot: What the name stands for.
-        role: Whether the name is in the question, in the claim, or its source.
         number: Which of the names in the slot of the claim it is.
-        name: The name.
     """
 
     position: int

@@ -30,12 +30,7 @@ _ATTEMPTS = 10_000  # a few are enough, unless the topics exclude each other
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A dialogue between two speakers.
-
-    Attributes:
-        domain: Where it takes place.
-        exchanges: The questions and their replies.
-    """
+    """A dialogue between two speakers."""
 
     domain: Domain
     exchanges: tuple[Exchange, ...]
@@ -63,12 +58,7 @@ class Dialogue:
     def altered(
         self, altered: Mapping[int, Exchange], meanings: Mapping[int, Exchange]
     ) -> "Dialogue":
-        """Return the dialogue with altered exchanges.
-
-        Args:
-            altered: The altered exchanges, by position.
-            meanings: What `world.resolve_altered` makes of them.
-        """
+        """Return the dialogue with altered exchanges, by position, and their resolved meanings."""
         exchanges, resolved, lines = list(self.exchanges), list(self.resolved), list(self.lines)
         for position, exchange in altered.items():
             exchanges[position] = exchange
@@ -104,15 +94,9 @@ def compose(
     rng: StableRandom,
     shares: Sequence[int] = tuple(range(SHARES)),
 ) -> Dialogue:
-    """Compose a dialogue.
+    """Compose a dialogue of at least one exchange, with the topics for which there is room.
 
-    Args:
-        domain: Where it takes place.
-        vocabulary: The people, things and places that it may be about.
-        length: Number of exchanges, at least 1.
-        topics: Topics (keys of `TOPICS`) that it has to have, as far as there is room.
-        rng: Source of randomness.
-        shares: The shares of `opening_share` that it may belong to.
+    It belongs to one of the shares of `opening_share`.
 
     Raises:
         ValueError: No dialogue was found that has these topics and makes sense.

@@ -33,10 +33,7 @@ def verbalize(
     >>> verbalize([exchange], [exchange], "household")
     ['Alice: where can I get the pears', 'Bob: they are in the hall']
 
-    Args:
-        exchanges: The exchanges, in which None becomes "them" or "there".
-        resolved: The same exchanges from `world.resolve`, which determine "he" and "she".
-        domain: The domain whose phrases to use.
+    None in an exchange becomes "them" or "there"; what it resolves to determines "he" and "she".
     """
     utterances: list[str] = []
     before = NOTHING_SAID
@@ -49,14 +46,7 @@ def verbalize(
 def verbalize_one(
     exchange: Exchange, meant: Exchange, before: Exchange, domain: Domain
 ) -> tuple[str, str]:
-    """Return the two utterances of one exchange, each with its speaker's label.
-
-    Args:
-        exchange: The exchange, in which None becomes "them" or "there".
-        meant: The same exchange with names.
-        before: The exchange before it, with names.
-        domain: The domain whose phrases to use.
-    """
+    """Return the two utterances of one exchange; see `SpokenExchange`."""
     style = domain_style(domain)
     turn = SpokenExchange(exchange, meant, before, style)
     phrases = _FORMS[exchange.form](turn)

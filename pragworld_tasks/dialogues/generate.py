@@ -33,12 +33,7 @@ from pragworld_tasks.dialogues.questions import Question, basis, question_text, 
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES, GeneratorSettings
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain, Names
-from pragworld_tasks.dialogues.world import (
-    Unclear,
-    interpret,
-    mentioned,
-    resolve_altered,
-)
+from pragworld_tasks.dialogues.world import Unclear, interpret, mentioned, resolve_altered
 from pragworld_tasks.text import Change, line_changes
 
 # Words that an alteration may change in an utterance, inserted sentences aside: "no" stands against
@@ -54,14 +49,8 @@ _MOST_FIRST_FLIPS = 2  # variants to try as the first flip for a question
 class Variant:
     """A dialogue with the answer to the question of its group.
 
-    Attributes:
-        dialogue: The original dialogue or an altered one.
-        answer: The gold answer.
-        basis: What the answer rests on.
-        alteration: One of `documents.ALTERATIONS`, or None for the original.
-        effect: What the alteration does to the answer, or None for the original.
-        changes: The differences from the original: two for a swap and one for any other alteration
-            of a composed dialogue, one for each altered utterance of a conversation.
+    The original has no alteration, effect and changes. A composed dialogue has two changes for a
+    swap and one for any other alteration, a conversation has one for each altered utterance.
     """
 
     dialogue: Dialogue | Version
@@ -74,15 +63,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A question and the dialogues that it is about.
-
-    Attributes:
-        number: Position of the group, from 0.
-        domain: What the dialogue is about.
-        question: The question.
-        question_text: The same as text.
-        variants: The original, followed by the variants altered from it.
-    """
+    """A question and the dialogues that it is about: the original, then its altered variants."""
 
     number: int
     domain: Domain
@@ -209,7 +190,7 @@ def _planned_group(
             question = question._replace(wording=rng.below(_WORDINGS))
             text = question_text(question, plan.domain)
             original_basis = draft.basis(question)
-            assert original_basis is not None
+            assert original_basis
             original = Variant(dialogue, answer, original_basis)
             variants = rng.shuffled(variants)
             return Group(number, plan.domain, question, text, (original, *variants))
@@ -219,11 +200,7 @@ def _planned_group(
 class _Altered:
     """An altered dialogue and what it establishes.
 
-    Attributes:
-        original: The original dialogue.
-        alteration: The alteration.
-        edit: What it changes.
-        meanings: The exchanges that get another meaning, resolved, by position.
+    `meanings` are the exchanges that get another meaning, resolved, by position.
     """
 
     def __init__(self, original: Dialogue, alteration: str, edit: Edit) -> None:
@@ -277,13 +254,10 @@ class _Draft:
     """An original dialogue and the means to alter it.
 
     Attributes:
-        dialogue: The original.
         vocabulary: The words that alterations may introduce.
         opening_shares: The shares of `opening_share` that the variants may belong to.
-        plan: The form of the question and the variants to look for.
         gold: The answer to the question about the original.
         keeps_undetermined: Whether what was said may leave an answer undetermined.
-        rng: Source of randomness.
     """
 
     dialogue: Dialogue
@@ -308,9 +282,9 @@ class _Draft:
         """Return a question and the variants of the plan, or None if there are none."""
         plan = self.plan
         names = mentioned(self.dialogue.resolved)
-        questions = questions_by_answer(plan.form, names, self.dialogue.state)
-        if not self.keeps_undetermined:
-            questions["no"] = [item for item in questions["no"] if self.basis(item) == "excluded"]
+        questions = questions_by_answer(
+            plan.form, names, self.dialogue.state, self.keeps_undetermined
+        )
         if not (questions["yes"] and questions["no"]):
             return None
         for question in self.rng.shuffled(questions[self.gold])[:_MOST_QUESTIONS]:
@@ -326,10 +300,7 @@ class _Draft:
     ) -> list[Variant] | None:
         """Return all variants of the plan, given its first flip, or None if one is not possible.
 
-        Args:
-            question: The question.
-            first: The variant that is the first flip.
-            altered_so_far: The altered dialogues tried for it. The last of these is the variant's.
+        The last of the dialogues `altered_so_far`, which were tried for the first flip, is its own.
         """
         variants = {first.changes: first}  # no two variants make the same changes
         for alteration in self.plan.flips[1:]:

@@ -2,12 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.settings import ALL_DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text import format_size
+
+if TYPE_CHECKING:
+    from pragworld_tasks.dialogues.generate import Group
 
 
 def add_generate(commands: Commands) -> None:
@@ -77,7 +81,6 @@ def _generate(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from pragworld_tasks.data.document_files import write_documents
-    from pragworld_tasks.dialogues.display import group_to_text
     from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
 
@@ -95,3 +98,23 @@ def _generate(options: argparse.Namespace) -> None:
     progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
     rows = write_documents(documents(progress), options.out, options.overwrite)
     print(f"{options.out}: {format_size(rows, groups)}")
+
+
+def group_to_text(group: "Group") -> str:
+    """Return the group as text to read: the dialogue, the question, and the changes."""
+    original, *variants = group.variants
+    kind = filter(None, (group.domain, getattr(group.question, "form", "")))
+    lines = [f"Group {group.number} ({', '.join(kind)})", ""]
+    lines += [f"{index:>3}  {line}" for index, line in enumerate(original.dialogue.lines)]
+    lines += ["", f"     {group.question_text} {original.answer}", ""]
+    for variant in variants:
+        lines.append(f"     {variant.alteration}, {variant.effect}: {variant.answer}")
+        lines += [
+            f"{change.utterance:>8}  {_quoted(change.old)} -> {_quoted(change.new)}"
+            for change in variant.changes
+        ]
+    return "\n".join(lines)
+
+
+def _quoted(words: str) -> str:
+    return f'"{words}"' if words else "(nothing)"

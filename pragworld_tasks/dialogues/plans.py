@@ -5,7 +5,7 @@ allow for the plan is replaced by another one. That keeps the answers balanced a
 invariants, whatever the shares of the alterations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
@@ -19,60 +19,25 @@ from pragworld_tasks.dialogues.settings import (
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain
+from pragworld_tasks.files import read_package_toml
 
 _Name = TypeVar("_Name", bound=str)
 
 # The numbers of exchanges in a dialogue. Those of a household all have 10, as in the manual split.
 _LENGTHS = (8, 9, 10, 11, 12)
 _HOUSEHOLD_LENGTH = 10
-# How often groups are of each domain. A group of dialogues has more documents than one of
-# conversations: three documents are about things and places where two are of conversations.
-DOMAIN_WEIGHTS: dict[Domain, float] = {"household": 37, "shop": 8, "clinic": 8, "conversation": 47}
+_TABLES = read_package_toml(__package__, "plans.toml")
+DOMAIN_WEIGHTS: Mapping[Domain, float] = _TABLES["domains"]
 # How many variants of a group flip the answer, each with its share of the groups. Few dialogues
 # allow to flip more than once who did something.
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
 _FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("know who", "sure who"))
-# How often an alteration is the only flip of a group, relative to its share of the variants.
-_FLIP_RATES = {
-    "Negation": 1.0,
-    "Variable Substitution": 1.0,
-    "Variable Swap": 1.0,
-    "Quantifier Change": 3.0,
-    "Logical Connective Change": 4.0,
-}
+_FLIP_RATES: Mapping[str, float] = _TABLES["flip_rates"]
 # Alterations that can flip the answer to any question, whichever it is.
 UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))
-# Forms of questions whose answer the other alterations can flip.
-_FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
-    "Negation": frozenset(("the", "any", "some", "left", "know where", "sure where")),
-    "Quantity Change": frozenset(),
-    "Quantifier Change": frozenset(("all",)),
-    "Logical Connective Change": frozenset(
-        ("any", "some", "know where", "sure where", "know who", "sure who")
-    ),
-    "Injecting Inconsistent Data": frozenset(),
-}
-
-# Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
-# did, and of all others.
-_TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "Negation": (("affirmed", "denied"), ("done", "not done")),
-    "Quantity Change": (("number", "quantity", "quantity"), ("quantity",)),
-    "Quantifier Change": (("all", "some"), ("all", "some")),
-    "Logical Connective Change": (("and", "or"), ("done and", "done or")),
-}
-# Topics that questions of a form need, for either answer and for changing it by other names.
-_TOPICS_OF_FORM: dict[QuestionForm, tuple[str, ...]] = {
-    "all": ("all",),
-    "the": ("affirmed",),
-    "left": ("done", "not done"),
-    "know where": ("affirmed", "missing"),
-    "sure where": ("affirmed", "missing"),
-    "know who": ("side by side",),
-    "sure who": ("side by side",),
-    "know how many": ("number", "missing"),
-    "sure how many": ("number", "missing"),
-}
+_FLIPPABLE: Mapping[str, Sequence[QuestionForm]] = _TABLES["flippable"]
+_TOPICS: Mapping[str, Sequence[Sequence[str]]] = _TABLES["topics"]
+_TOPICS_OF_FORM: Mapping[QuestionForm, Sequence[str]] = _TABLES["topics_of_form"]
 _OF_AGENTS = frozenset(("left", "know who", "sure who"))
 
 
@@ -81,9 +46,7 @@ class Plan:
     """What a group has to have.
 
     Attributes:
-        domain: The domain of the dialogue.
-        length: Number of exchanges in it.
-        form: Form of the question.
+        length: Number of exchanges in the dialogue.
         flips: The alterations of the variants that flip the answer, at least one. If there are
             several, all are `UNIVERSAL`.
         invariants: The alterations of the other variants, at least one. Unless the flip is
@@ -125,7 +88,7 @@ class Plan:
         return topics
 
 
-def _topics(alteration: str, form: QuestionForm) -> tuple[str, ...]:
+def _topics(alteration: str, form: QuestionForm) -> Sequence[str]:
     """Return topics that an alteration applies to and that questions of the form are about."""
     if alteration in _TOPICS:
         return _TOPICS[alteration][form in _OF_AGENTS]

@@ -35,12 +35,7 @@ _COUNTING = frozenset(("know how many", "sure how many"))
 
 
 class Question(NamedTuple):
-    """A yes/no question, apart from its wording.
-
-    Attributes:
-        form: What the question asks about its agent, thing and place.
-        wording: Number of the phrase.
-    """
+    """A yes/no question; `wording` is the number of its phrase."""
 
     form: QuestionForm
     agent: str = ""
@@ -167,16 +162,16 @@ def _may_have_put(state: State, agent: str, thing: str, place: str, cell: Cell |
 
 
 def questions_by_answer(
-    form: QuestionForm, names: Names, state: State
+    form: QuestionForm, names: Names, state: State, keeps_undetermined: bool = True
 ) -> dict[Answer, list[Question]]:
     """Return the questions of the form about the names, by their answer.
 
-    Questions without an answer are left out.
+    Questions without an answer are left out, and perhaps those whose answer is undetermined.
     """
     questions: dict[Answer, list[Question]] = {"yes": [], "no": []}
     for question in possible_questions(form, names):
         holds = evaluate(question, state)
-        if holds is not None:
+        if holds or (holds is False and (keeps_undetermined or _is_excluded(question, state))):
             questions["yes" if holds else "no"].append(question)
     return questions
 

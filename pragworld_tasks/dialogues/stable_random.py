@@ -21,19 +21,8 @@ class StableRandom:
     """
 
     def __init__(self, seed: str) -> None:
-        self._source = random.Random(seed)
-        self._random = self._source.random
-
-    @property
-    def state(self) -> list[int]:
-        """Where the stream is, to go on from there."""
-        _, state, _ = self._source.getstate()
-        return list(state)
-
-    @state.setter
-    def state(self, state: Sequence[int]) -> None:
-        version, _, _ = self._source.getstate()
-        self._source.setstate((version, tuple(state), None))
+        self.source = random.Random(seed)
+        self._random = self.source.random
 
     def below(self, limit: int) -> int:
         """Return an integer from 0 to `limit - 1`."""

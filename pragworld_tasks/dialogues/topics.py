@@ -80,11 +80,7 @@ class Scene:
         return free[0] if free else None
 
     def thing(self, singles: float = 0.12) -> str:
-        """Return things that were not mentioned, if there are any.
-
-        Args:
-            singles: How often they are no plural, if there are such things.
-        """
+        """Return things that were not mentioned, if there are any; so often no plural."""
         numbers: tuple[NounNumber, ...] = ("plural",)
         if self.rng.happens(singles) and any(number_of(name) != "plural" for name in self.things):
             numbers = ("singular", "mass")
@@ -139,14 +135,9 @@ Topic = Callable[[Scene], list[Exchange]]
 
 
 def _more(scene: Scene, thing: str, place: str, known: Amount, is_open: bool) -> list[Exchange]:
-    """Return perhaps more questions about things in a place.
+    """Return perhaps more questions about things, of which an amount is known to be in a place.
 
-    Args:
-        scene: The scene.
-        thing: The things.
-        place: The place.
-        known: The amount of them that is known to be in the place.
-        is_open: Whether it is open who put them there.
+    `is_open` says whether it is open who put them there.
     """
     rng, exchanges = scene.rng, []
     if number_of(thing) == "plural" and rng.happens(0.3 if known == THE else 0.7):

@@ -37,10 +37,7 @@ def tracking_documents(settings: TrackingSettings) -> Iterator[Document]:
     >>> document.group, document.is_original, document.split
     (0, True, 'generated_entity_tracking')
 
-    Args:
-        settings: The settings. `groups` is the number of dialogues; the documents of one dialogue
-            share their group number. `alterations`, `held_out_alteration` and `flips` have no
-            effect.
+    `groups` is the number of dialogues; the documents of one dialogue share their group number.
     """
     row = 0
     for group in range(settings.groups):
@@ -83,9 +80,8 @@ def _one_of_each_answer(
     things = rng.shuffled(names.things)
     for form in rng.shuffled(_FORMS):
         for thing in things:
-            questions = questions_by_answer(form, names._replace(things=(thing,)), state)
-            if settings.undetermined == "drop":
-                questions["no"] = [no for no in questions["no"] if basis(no, state) == "excluded"]
+            about, keeps = names._replace(things=(thing,)), settings.undetermined == "keep"
+            questions = questions_by_answer(form, about, state, keeps)
             if questions["yes"] and questions["no"]:
                 return {answer: rng.choice(options) for answer, options in questions.items()}
     return {}

@@ -17,8 +17,8 @@ from pragworld_tasks.dialogues.conversations.versions import (
     alterations,
     drawn,
 )
-from pragworld_tasks.dialogues.display import group_to_text
 from pragworld_tasks.dialogues.generate import Group, generate
+from pragworld_tasks.dialogues.generate_command import group_to_text
 from pragworld_tasks.dialogues.settings import (
     FLIPS_IN_CONVERSATIONS,
     GENERATED_SPLITS,

@@ -23,9 +23,9 @@ from pragworld_tasks.data.breakdowns import alteration_category, length_bucket, 
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.dialogues.compose import Dialogue, opening_share
-from pragworld_tasks.dialogues.display import group_to_text
 from pragworld_tasks.dialogues.forms import SPEAKERS
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
+from pragworld_tasks.dialogues.generate_command import group_to_text
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_plan
 from pragworld_tasks.dialogues.questions import Question, evaluate, question_shares
 from pragworld_tasks.dialogues.settings import (

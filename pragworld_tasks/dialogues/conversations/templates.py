@@ -50,12 +50,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class TemplateQuestion:
-    """A question about a conversation, with slots.
-
-    Attributes:
-        text: The question with its slots.
-        conditions: Which values other slots must have for the answer yes.
-    """
+    """A question with slots; `conditions` are values of others that make its answer yes."""
 
     text: str
     conditions: Choice
@@ -72,14 +67,7 @@ class TemplateQuestion:
 
 @dataclass(frozen=True)
 class Template:
-    """A conversation with slots.
-
-    Attributes:
-        name: What it is about.
-        lines: The utterances, each with its speaker's label.
-        slots: The slots by name.
-        questions: Questions about it.
-    """
+    """A conversation with slots, and questions about it."""
 
     name: str
     lines: tuple[str, ...]

@@ -20,12 +20,7 @@ from pragworld_tasks.dialogues.stable_random import StableRandom
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a conversation.
-
-    Attributes:
-        template: The conversation with slots.
-        choice: Which of its values each slot has.
-    """
+    """A version of a conversation: a template with a value for each slot."""
 
     template: Template
     choice: Choice
@@ -39,10 +34,7 @@ class Version:
 class AskedQuestion(NamedTuple):
     """A question about a conversation.
 
-    Attributes:
-        template: The conversation with slots.
-        question: The question with slots.
-        expected: Which values make the answer yes, of the slots that it names and of others.
+    `expected` values make the answer yes, of the slots that the question names and of others.
     """
 
     template: Template
@@ -75,16 +67,8 @@ def original_and_variants(
 ) -> tuple[AskedQuestion, Version, list[AlteredVersion]] | None:
     """Return a question, a conversation, and versions of it that are altered as planned.
 
-    Args:
-        shares: The shares of all conversations to choose from.
-        first: Any number, which determines the conversation to try first.
-        plan: The alterations.
-        answer: The answer about the original.
-        rng: Source of randomness.
-
-    Returns:
-        The question, the original and the altered versions, the one with the other answer first,
-        or None if no conversation allows for the alterations.
+    The number `first` determines the conversation to try first, of the `shares` of all. The version
+    with the other answer comes first. None if no conversation allows for the alterations.
     """
     of_split = _of_shares(tuple(shares))
     # If no conversation allows for all invariants, others than the needed one are left out.
