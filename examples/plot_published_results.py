@@ -13,9 +13,9 @@ from pathlib import Path
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.published import (
+    majority_answers,
     published_answers,
     published_models,
-    reading_answers,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
 from pragworld_tasks.figures import LOOKS, figure_file
@@ -38,7 +38,7 @@ def plot(path: Path) -> None:
     documents = load_split("manual")
     reports = {model: score(documents, published_answers(model)) for model in published_models()}
     models = sorted(reports, key=lambda model: (-reports[model].robust_acc, model.casefold()))[::-1]
-    readers = robust_shares(score(documents, reading_answers("majority")))
+    readers = robust_shares(score(documents, majority_answers()))
     with figure_file(path, width=7, height=5.6) as figure:
         axes = figure.subplots()
         for place, (way, look) in enumerate(zip(WAYS, LOOKS, strict=False)):

@@ -275,8 +275,6 @@ async def connect(
             f"requests to a model need the openai package ({error.msg}): pip install openai"
         ) from error
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not (key.isascii() and key.isprintable()):  # else an error of the library would show it
-        raise InputError("OPENAI_API_KEY: must be one line of ASCII; set it again")
     client = openai.AsyncOpenAI(
         # lm-eval takes the whole address, so users have that at hand.
         base_url=endpoint.url.rstrip("/").removesuffix("/chat/completions"),

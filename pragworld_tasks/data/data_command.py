@@ -1,7 +1,6 @@
 """The command `pragworld-tasks data`."""
 
 import argparse
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.breakdowns import alteration_category
 from pragworld_tasks.data.document_files import read_documents
-from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import (
     FILES,
@@ -31,18 +30,18 @@ def add_data(commands: Commands) -> None:
         commands,
         "data",
         _data,
-        "locate, download or check the released data",
+        "download or check the released data",
         description="A split's file is looked for in the folder that PRAGWORLD_DATA names, then in "
         "the cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned "
         "commit (PRAGWORLD_URL names a mirror).",
-        example="pragworld-tasks data status\npragworld-tasks data fetch manual",
+        example="pragworld-tasks data check\npragworld-tasks data fetch manual",
     )
     command.add_argument(
         "action",
-        choices=("status", "fetch", "check", "labels"),
-        help="show where each split is; download what is not in the cache; read every split that "
-        "is on this machine, or your FILE, and print an audit; or print the labels of the manual "
-        "split that three blind annotators dispute, and those that rest on a convention",
+        choices=("fetch", "check", "labels"),
+        help="download what is not in the cache; read every split that is on this machine, or your "
+        "FILE, and print an audit; or print the labels of the manual split that three blind "
+        "annotators dispute, and those that rest on a convention",
     )
     names = ", ".join(FILES)
     command.add_argument("splits", nargs="*", metavar="SPLIT", help=f"any of {names}; default: all")
@@ -59,25 +58,13 @@ def _data(options: argparse.Namespace) -> None:
         if options.splits not in ([], ["manual"]):
             raise InputError("data labels: only the manual split has readings of its labels")
         _show_labels()
-    elif options.action == "check" and splits:
-        _check(splits)
-    elif options.action == "status":
-        print(f"PRAGWORLD_DATA: {os.environ.get('PRAGWORLD_DATA') or 'not set'}")
-        print(f"cache: {cache_folder()}")
-        for split in splits:
-            absent = f"not on this machine ({FILES[split].path} of the released repository)"
-            print(f"{split}: {locate(split) or absent}")
-    elif options.action == "fetch":
-        for split in splits:
+    for split in splits:
+        if options.action == "fetch":
             print(f"{split}: {fetch(split)}")
-
-
-def _check(splits: Sequence[ReleasedSplit]) -> None:
-    paths = {split: path for split in splits if (path := locate(split))}
-    if not paths:
-        raise InputError("no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
-    for split, path in paths.items():
-        print(f"{_audit(read_split(split, path))}\n  from {path}")
+        elif options.action == "check" and (path := locate(split)):
+            print(f"{_audit(read_split(split, path))}\n  from {path}")
+        elif options.action == "check":
+            print(f"{split}: neither in PRAGWORLD_DATA nor in the cache, {cache_folder()}")
 
 
 def _audit(documents: Sequence[Document]) -> str:

@@ -4,7 +4,6 @@ Users read their own documents from such a file, which we or somebody else's pro
 contradicts itself or another one is refused with its line or row.
 """
 
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -206,18 +205,19 @@ def write_documents(documents: Iterable[Document], target: Path, overwrite: bool
 
     Args:
         documents: each original followed by its variants.
-        target: a file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`.
+        target: a file name that ends in `.csv` (the released format) or `.jsonl`.
         overwrite: replace the file if there is one.
 
     Returns:
         The number of documents.
     """
-    writers = {".csv": _to_csv, ".jsonl": _to_json_lines, ".parquet": _to_parquet}
-    if target.suffix not in writers:
-        raise InputError(f"{target}: unknown format; end the name in .csv, .jsonl or .parquet")
+    if target.suffix not in (".csv", ".jsonl"):
+        raise InputError(f"{target}: unknown format; end the name in .csv or .jsonl")
     check_output(target, overwrite)
     records = list(_records(documents))
-    write_whole(target, writers[target.suffix](records))
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    text = _released_table(records) if target.suffix == ".csv" else "".join(lines)
+    write_whole(target, text.encode())
     return len(records)
 
 
@@ -231,7 +231,7 @@ def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
         yield {**document.to_dict(), "changes": changes}
 
 
-def _to_csv(records: list[dict[str, Any]]) -> bytes:
+def _released_table(records: list[dict[str, Any]]) -> str:
     """Return the released table, in which a swap has several changes."""
     from pandas import DataFrame
 
@@ -252,16 +252,4 @@ def _to_csv(records: list[dict[str, Any]]) -> bytes:
         }
         for record in records
     ]
-    return bytes(DataFrame(rows).to_csv(index=False, lineterminator="\r\n").encode())
-
-
-def _to_json_lines(records: list[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
-
-
-def _to_parquet(records: list[dict[str, Any]]) -> bytes:
-    from pyarrow import Table, parquet
-
-    stream = io.BytesIO()
-    parquet.write_table(Table.from_pylist(records), stream)
-    return stream.getvalue()
+    return str(DataFrame(rows).to_csv(index=False, lineterminator="\r\n"))

@@ -71,7 +71,7 @@ def add_generate(commands: Commands) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="a file that ends in .csv (the released format), .jsonl or .parquet",
+        help="a file that ends in .csv (the released format) or .jsonl",
     )
     command.add_argument("--overwrite", action="store_true", help="replace what exists")
     command.add_argument("--show", action="store_true", help="print groups to read")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.journal import open_journal
 from pragworld_tasks.link import task_folder
 
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
-# Model arguments that say how a server is reached, which may change from run to run, and secrets.
-_SERVER_SETTINGS = (
-    *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
-    *("verify_certificate", "ca_cert_path", "token", "auth_token", "api_key", "header"),
-)
+_MAY_CHANGE = read_package_toml(__package__, "model_arguments.toml")["may_change"]
 
 
 def add_collect(commands: Commands) -> None:
@@ -84,7 +81,7 @@ def _resumable(name: str, kind: type["LM"], options: argparse.Namespace) -> Simp
         model = kind.create_from_arg_obj({**arguments}, more)
         identity = {
             "model": name,
-            "model_args": {key: arguments[key] for key in arguments if key not in _SERVER_SETTINGS},
+            "model_args": {key: arguments[key] for key in arguments if key not in _MAY_CHANGE},
             "chunk": options.chunk,
             "seed": options.seed,
         }

@@ -19,7 +19,6 @@ from pragworld_tasks.files import read_json
 
 _LETTERS: dict[str, str | None] = {"y": "yes", "n": "no", "-": None}
 _DATA = Path(__file__).parents[1] / "data"
-READINGS = ("majority", "1", "2", "3")
 
 
 def published_models(split: Split = "manual") -> list[str]:
@@ -64,21 +63,12 @@ def published_answers(model: str, split: Split = "manual") -> Predictions:
 
 
 @functools.cache
-def reading_answers(reading: str) -> Predictions:
-    """Return what the blind readers of the manual split's labels answered, like a model's answers.
+def majority_answers() -> Predictions:
+    """Return what two of the blind readers of the manual split's labels answered, like a model's.
 
-    Args:
-        reading: `1`, `2` or `3` for one reader, `majority` for what two of them answered. Unknown
-            counts as no, by the convention of the split.
+    Unknown counts as no, by the convention of the split.
     """
-    if reading not in READINGS:
-        raise InputError(
-            f"readings:{reading}: there is no such reading; choose from {', '.join(READINGS)}"
-        )
-    answers: list[str | None] = [
-        row.majority if reading == "majority" else row.answers[int(reading) - 1]
-        for row in label_readings()
-    ]
+    answers: list[str | None] = [row.majority for row in label_readings()]
     file = FILES["manual"]
     return Predictions(_records(answers, answers), file.digest, file.texts_digest)
 

@@ -21,7 +21,7 @@ from pragworld_tasks.files import read_json, read_package_toml
 RunKind = Literal["lm-eval", "responses", "published", "readings"]
 _INTERVALS = f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples"
 # The arguments of lm-eval's models that a record keeps.
-PUBLIC_ARGUMENTS = read_package_toml(__package__, "public_arguments.toml")["public"]
+PUBLIC_ARGUMENTS = read_package_toml(__package__, "model_arguments.toml")["public"]
 _PATH = re.compile(r"(?:[.~/\\]|[A-Za-z]:[/\\]).*", re.DOTALL)
 
 

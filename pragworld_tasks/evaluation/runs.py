@@ -23,9 +23,9 @@ from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.published import (
+    majority_answers,
     published_answers,
     published_models,
-    reading_answers,
 )
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.run_record import (
@@ -119,9 +119,9 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
     Args:
         arguments: files of responses, folders of lm-eval's results, run records (`.json`, or a
             folder with a `record.json`), `published:MODEL` for the paper's released answers of a
-            model (`published:all` for all models), and `readings:majority`, `readings:1` and so on
-            for the readers of the labels. The split of a run may stand before it:
-            `entity_tracking:published:all`, `manual:outputs.jsonl`.
+            model (`published:all` for all models), and `readings:majority` for the readers of the
+            labels. The split of a run may stand before it: `entity_tracking:published:all`,
+            `manual:outputs.jsonl`.
         split: the split that the responses are to; None to take it from the samples.
     """
     times: Counter[str] = Counter()
@@ -164,9 +164,9 @@ def _runs_of(argument: str, split: Split | None) -> list[NamedRun]:
             for model in models
             for answers in [published_answers(model, on)]
         ]
-    if kind == "readings":
-        readers = ModelRecord(name=f"label readers ({name})")
-        return [NamedRun(argument, "readings", "manual", reading_answers(name), readers)]
+    if argument == "readings:majority":
+        readers = ModelRecord(name="label readers (majority)")
+        return [NamedRun(argument, "readings", "manual", majority_answers(), readers)]
     if path.is_dir():
         record = path / RECORD
         return _recorded_runs(record) if record.is_file() else _runs_in_folder(path, split)

@@ -20,20 +20,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_status_says_where_each_split_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / FILES["synthetic"].path).unlink()
-    main(["data", "status"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"PRAGWORLD_DATA: {folder}"
-    assert lines[1].startswith(f"cache: {folder.parent / 'cache'}")
-    assert lines[2] == f"manual: {folder / FILES['manual'].path}"
-    assert lines[3].startswith("synthetic: not on this machine")
-    assert lines[4].startswith(f"entity_tracking: {folder}")
-
-
-def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_prints_an_audit_and_says_where_each_split_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["data", "check"])
-    manual, synthetic, entity_tracking = capsys.readouterr().out.split("\n  from ")[:3]
+    parts = capsys.readouterr().out.split("\n  from ")
+    manual, synthetic, entity_tracking = parts[:3]
+    assert synthetic.startswith(f"{folder / FILES['manual'].path}\n")
     assert "manual: 10 documents in 3 groups (4 as the released scoring counts them)" in manual
     assert "answers: no 6, yes 4" in manual
     assert "Not Altered 3" in manual
@@ -42,6 +35,10 @@ def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "documents, groups and yes answers: (10, 3, 4) instead of (500, 88, 277)" in manual
     assert "synthetic: 7 documents in 3 groups\n" in synthetic
     assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
+    (folder / FILES["synthetic"].path).unlink()
+    main(["data", "check", "synthetic"])
+    absent = f"synthetic: neither in PRAGWORLD_DATA nor in the cache, {folder.parent / 'cache'}"
+    assert capsys.readouterr().out.startswith(absent)
 
 
 def test_check_of_the_released_files_finds_what_is_known(

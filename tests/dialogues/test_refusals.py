@@ -21,8 +21,8 @@ EITHER = "pass either --out FILE, to write, or --show, to read"
     [
         ("", EITHER),
         ("--out x.csv --show", EITHER),
-        ("--out x.txt", "x.txt: unknown format; end the name in .csv, .jsonl or .parquet"),
-        ("--out .", ".: unknown format; end the name in .csv, .jsonl or .parquet"),
+        ("--out x.txt", "x.txt: unknown format; end the name in .csv or .jsonl"),
+        ("--out .", ".: unknown format; end the name in .csv or .jsonl"),
         ("--out mine.csv", "mine.csv exists; pass --overwrite, or another name"),
         ("--out x.csv --groups 0", "groups: Input should be greater than or equal to 1"),
         ("--out x.csv --split dev", "split: Input should be 'train', 'validation', 'test', 'test_vocabulary' or"),
@@ -66,7 +66,7 @@ def test_entity_tracking_has_no_conversations() -> None:
         TrackingSettings.from_metadata({"domains": "household,conversation"})
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
 def test_what_exists_is_overwritten_only_when_told_to_and_before_any_work(
     tmp_path: Path, name: str
 ) -> None:

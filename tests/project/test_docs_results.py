@@ -20,9 +20,9 @@ from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.published import (
+    majority_answers,
     published_answers,
     published_models,
-    reading_answers,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
 from pragworld_tasks.evaluation.statistics import Bools, mcnemar
@@ -83,7 +83,7 @@ def reports(documents: list[Document]) -> dict[str, ScoreReport]:
 
 @pytest.fixture(scope="module")
 def readers(documents: list[Document]) -> ScoreReport:
-    return score(documents, reading_answers("majority"))
+    return score(documents, majority_answers())
 
 
 @pytest.fixture(scope="module")
