@@ -28,7 +28,8 @@ def ship(folder: Path, out: Path = SHIPPED) -> list[Path]:
         documents = load_split(split) if paths else []
         for path in paths:
             model = path.stem.removeprefix(f"{split}_")
-            answers = read_predictions(path, documents)
+            answers = read_predictions(path)
+            answers.check_documents(documents, str(path))
             target = out / split / f"{model}.json"
             target.parent.mkdir(parents=True, exist_ok=True)
             write_json(

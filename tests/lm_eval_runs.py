@@ -125,7 +125,7 @@ def metrics_of(documents: Sequence[Document], predictions: Predictions) -> dict[
 def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:
     """lm-eval's figures are those of the answers in lm-eval's own samples."""
     documents = documents_of(task, folder)
-    predictions = read_predictions(evaluation.samples_file(task), documents)
+    predictions = read_predictions(evaluation.samples_file(task))
     shown = evaluation.metrics(task)
     of_lm_eval = {name for name in shown if name.endswith("_stderr_stderr")}  # N/A
     ours = {name: shown[name] for name in shown.keys() - of_lm_eval}

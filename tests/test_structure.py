@@ -37,9 +37,9 @@ README_LINES = 160
 # explains; what a room gains, another gives up. Where a room is larger than it is meant to be, its
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
-    "pragworld_tasks/*.py": 1_479,
-    "pragworld_tasks/data": 1_249,
-    "pragworld_tasks/evaluation": 2_774,  # goal: 2,730
+    "pragworld_tasks/*.py": 1_477,
+    "pragworld_tasks/data": 1_224,
+    "pragworld_tasks/evaluation": 2_753,  # goal: 2,730
     "pragworld_tasks/grouped": 594,  # with `score` and what it alone needs, which was evaluation's
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,

@@ -158,16 +158,13 @@ class _AnswerLine(BaseModel):
     finish_reason: str | None = None
 
 
-def read_predictions(path: str | Path, documents: Sequence[Document] | None = None) -> Predictions:
-    r"""Read the answers in a file of responses, in the order of the rows.
+def read_predictions(path: str | Path) -> Predictions:
+    r"""Read the answers in a file of responses, in the order of the rows, for `score`.
 
-    Args:
-        path: the file. Responses without a row number are matched in their order.
-        documents: the documents of the split that was evaluated, where they are known.
+    Responses without a row number are matched in their order.
 
     Raises:
-        InputError: A line holds no response, rows are missing or repeated, or the responses are to
-            other documents.
+        InputError: A line holds no response, or rows are missing or repeated.
 
     Examples:
         >>> import json, tempfile
@@ -175,8 +172,8 @@ def read_predictions(path: str | Path, documents: Sequence[Document] | None = No
         >>> documents = pt.generate(groups=1)
         >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
         >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
-        >>> set(pt.read_predictions(path, documents).ours)
-        {'no'}
+        >>> pt.score(documents, pt.read_predictions(path)).no_acc
+        100.0
     """
     by_row: dict[int, _Read] = {}
     for where, content in read_json_lines(path):
@@ -197,17 +194,12 @@ def read_predictions(path: str | Path, documents: Sequence[Document] | None = No
     digests = {read.digest for read in ordered}
     asked = [read.asked for read in ordered if read.asked]
     logged = [document for document in asked if isinstance(document, Document)]
-    predictions = Predictions(
+    return Predictions(
         [read.answer for read in ordered],
         digests.pop() if len(digests) == 1 else None,
         texts_digest(asked) if len(asked) == len(ordered) else None,
         logged if len(logged) == len(ordered) else None,
     )
-    if documents is None:
-        return predictions
-    predictions.check_documents(documents, str(path))
-    predictions = predictions.read_against(documents[0].labels)
-    return replace(predictions, texts_digest=texts_digest(documents))
 
 
 class _Read(NamedTuple):

@@ -71,7 +71,7 @@ def verify(folder: Path) -> BoardRun:
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator or {})
-    report = score(documents, read_predictions(samples[0], documents))
+    report = score(documents, read_predictions(samples[0]), str(samples[0]))
     model = record.model.model_copy(update=loaded_model(record.environment.model_args))
     ran = samples, record.environment, generator
     run = NamedRun("", "lm-eval", data.split, report.predictions, model, *ran)

@@ -60,7 +60,7 @@ def test_files_of_responses(tmp_path: Path, records: list[Any], line: str) -> No
     path = tmp_path / "responses.jsonl"
     write_lines(path, records)
     with pytest.raises(InputError) as refusal:
-        read_predictions(path, MANUAL)
+        score(MANUAL, read_predictions(path), str(path))
     assert str(refusal.value).startswith(str(path))
     assert line in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -128,7 +128,7 @@ TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2
         (lambda: score(DOCUMENTS * 2, GOLD * 2), "2 documents have row 0; pass each once"),
         (lambda: score(TWICE, GOLD * 2), "2 documents are the original of group 0"),
         (lambda: score(DOCUMENTS, GOLD[1:]), rf"{len(GOLD) - 1} responses for {len(GOLD)} docu"),
-        (lambda: score(TRACKING[::-1], read_predictions(RESPONSES, TRACKING)), "other contexts"),
+        (lambda: score(TRACKING[::-1], read_predictions(RESPONSES)), "other contexts"),
         (lambda: analyze_items({}), "there are no runs; pass one or more"),
         (
             lambda: compare_scores(score(DOCUMENTS, GOLD), score(DOCUMENTS[:-1], GOLD[:-1])),

@@ -46,7 +46,7 @@ def reports(splits: dict[ReleasedSplit, list[Document]]) -> dict[str, ScoreRepor
 def gpt35(released: Path, splits: dict[ReleasedSplit, list[Document]]) -> ScoreReport:
     """The report on GPT-3.5's released responses to the manual split."""
     path = released / "manual_gpt35_responses.jsonl"
-    return score(splits["manual"], read_predictions(path, splits["manual"]))
+    return score(splits["manual"], read_predictions(path))
 
 
 def cells(shares: Mapping[Any, Share]) -> dict[str, tuple[float, int, float]]:
@@ -135,7 +135,7 @@ def test_entity_tracking_of_gpt35(
 ) -> None:
     """Table 3: 79.12, 92.85, 85.98, digits cut; the released run file, which names its prompts."""
     documents = splits["entity_tracking"]
-    report = score(documents, read_predictions(released / FILES["entity_tracking"].path, documents))
+    report = score(documents, read_predictions(released / FILES["entity_tracking"].path))
     for shares in (report.metrics, report.released):
         assert cells(shares) == {
             "acc": (313, 364, 85.99),
@@ -176,7 +176,7 @@ def test_shipped_answers_are_those_of_the_released_responses(
     for path in paths:
         split: ReleasedSplit = "manual" if path.name.startswith("manual") else "entity_tracking"
         shipped = published_answers(path.stem.removeprefix(f"{split}_"), split)
-        read = read_predictions(path, splits[split])
+        read = read_predictions(path)
         assert (shipped.ours, shipped.released) == (read.ours, read.released), path
         assert shipped.documents_digest == documents_digest(splits[split])
 

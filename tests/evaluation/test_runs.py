@@ -136,7 +136,7 @@ def test_samples_of_some_whole_groups_are_scored(tmp_path: Path) -> None:
     some = [document for document in DOCUMENTS if document.group < 2]
     path = write_samples(tmp_path / "a.jsonl", DOCUMENTS, GOLD)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
-    assert score(some, read_predictions(path, some)).acc == 100
+    assert score(some, read_predictions(path)).acc == 100
 
 
 # Records ------------------------------------------------------------------------------------------

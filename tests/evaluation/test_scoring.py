@@ -58,7 +58,7 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
     in_order = write_responses(tmp_path / "a.jsonl", ["yes"] * 9 + ["no"])
     numbered = [{"row": row, "response": "no" if row == 9 else "yes"} for row in range(10)]
     shuffled = write_responses(tmp_path / "b.jsonl", numbered[::-1])
-    assert read_predictions(in_order, MANUAL) == read_predictions(str(shuffled), MANUAL)
+    assert read_predictions(in_order) == read_predictions(str(shuffled))
 
 
 def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
         {"doc": asdict(one), "filtered_resps": [["-1.5", "True"], [no, "False"]]}
         for one, no in zip(MANUAL, [*map(str, range(-3, 5)), "-1.5", "nan"], strict=True)
     ]
-    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", samples), MANUAL)
+    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", samples))
     assert predictions.ours == ["yes"] * 2 + ["no"] * 6 + [None] * 2
     assert predictions.released == predictions.ours
     yes = [answer.yes for answer in predictions.answers]
@@ -77,7 +77,7 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
 def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"response": None}
     responses: list[Any] = ["**Yes**", "Yes or no", "no)", nothing, *["(yes)"] * 6]
-    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", responses), MANUAL)
+    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", responses))
     assert predictions.ours[:4] == ["yes", None, "no", None]
     assert predictions.released[:4] == [None, "yes", "no", None]
 
