@@ -54,7 +54,7 @@ BUDGETS = {
     "pragworld_train": 2_700,
 }
 # The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_687  # goal: 12,600
+NINE_ROOMS = 12_639  # goal: 12,600
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000
