@@ -33,15 +33,12 @@ def patching_pairs(
     original, variants = _original_and_variants(group)
     if original is None:
         return []
-    selected = _selected(group, positions)
-    if into == "original":
-        return [_pair(group, positions, selected, original, variant) for variant in variants]
-    return [_pair(group, positions, selected, variant, original) for variant in variants]
+    pairs = [(original, variant) for variant in variants]
+    return _pairs(group, positions, pairs if into == "original" else [pair[::-1] for pair in pairs])
 
 
 def counterpart_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
     """Return each prompt of a group, to be patched from its counterpart."""
-    selected = _selected(group, positions)
     pairs = []
     for target, source in enumerate(counterparts(group)):
         if source is None:
@@ -49,8 +46,8 @@ def counterpart_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
                 f"{group.examples[target].place}: there is no original or altered variant of it, "
                 "from which outputs could be taken; add it, or choose another replacement"
             )
-        pairs.append(_pair(group, positions, selected, target, source))
-    return pairs
+        pairs.append((target, source))
+    return _pairs(group, positions, pairs)
 
 
 def counterparts(group: PromptGroup) -> list[int | None]:
@@ -93,31 +90,28 @@ def _original_and_variants(group: PromptGroup) -> tuple[int | None, list[int]]:
     return are_original.index(True) if True in are_original else None, variants
 
 
-def _selected(group: PromptGroup, positions: str) -> list[frozenset[int]]:
+def _pairs(
+    group: PromptGroup, positions: str, numbers: Sequence[tuple[int, int]]
+) -> list[PatchingPair]:
+    """Return pairs of prompts, targets and sources, with the alignment at some positions."""
     needed = {"altered": "all", "utterance": "dialogue"}.get(positions, positions)
-    return group_positions(group, needed)
-
-
-def _pair(
-    group: PromptGroup,
-    positions: str,
-    selected: Sequence[frozenset[int]],
-    target: int,
-    source: int,
-) -> PatchingPair:
-    prompts = group.prompts[target], group.prompts[source]
-    match positions:
-        case "altered":
-            alignment = align_altered(*prompts)
-        case "utterance":
-            alignment = align_utterances(*prompts, group.parts[target], group.parts[source])
-        case "last":
-            alignment = [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
-        case _:
-            aligned = align_tokens(*prompts)
-            own, others = selected[target], selected[source]
-            alignment = [pair for pair in aligned if pair[0] in own and pair[1] in others]
-    return PatchingPair(target, source, alignment)
+    selected = group_positions(group, needed)
+    pairs = []
+    for target, source in numbers:
+        prompts = group.prompts[target], group.prompts[source]
+        match positions:
+            case "altered":
+                alignment = align_altered(*prompts)
+            case "utterance":
+                alignment = align_utterances(*prompts, group.parts[target], group.parts[source])
+            case "last":
+                alignment = [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
+            case _:
+                own, others = selected[target], selected[source]
+                aligned = align_tokens(*prompts)
+                alignment = [pair for pair in aligned if pair[0] in own and pair[1] in others]
+        pairs.append(PatchingPair(target, source, alignment))
+    return pairs
 
 
 def align_tokens(original: Tokens, altered: Tokens) -> Alignment:

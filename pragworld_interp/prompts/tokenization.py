@@ -33,11 +33,6 @@ class PromptGroup:
         """The number of the group."""
         return self.examples[0].group
 
-    @property
-    def pairs(self) -> list[tuple[Example, list[int]]]:
-        """Each example with its prompt."""
-        return list(zip(self.examples, self.prompts, strict=True))
-
 
 def tokenize_prompts(
     tokenizer: Any, examples: Sequence[Example], chat_template: bool, most: int | None = None
@@ -108,7 +103,7 @@ def group_positions(group: PromptGroup, positions: str) -> list[frozenset[int]]:
         select_positions(positions, len(prompt), parts)
         for prompt, parts in zip(group.prompts, group.parts, strict=True)
     ]
-    for (example, prompt), own in zip(group.pairs, selected, strict=True):
+    for example, prompt, own in zip(group.examples, group.prompts, selected, strict=True):
         if own:
             continue
         reason = (

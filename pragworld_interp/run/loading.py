@@ -196,12 +196,9 @@ def _with_adapter(network: Any, adapter: str) -> Any:
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
     """Return the configuration of a model on the Hugging Face hub or in a folder."""
     check_source(name, revision)
-    try:
-        return AutoConfig.from_pretrained(
-            name, revision=revision, trust_remote_code=trust_remote_code
-        )
-    except (OSError, ValueError) as error:
-        raise InputError(f"model {name}: {first_line(error)}") from error
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    with _reasons(name):
+        return AutoConfig.from_pretrained(name, **options)
 
 
 def check_source(name: str, revision: str | None) -> None:

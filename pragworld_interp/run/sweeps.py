@@ -130,7 +130,7 @@ class Sweep:
             found = [result for _, results in observe(plan) for result in results]
         else:
             try:
-                found = recorded(plan, out, {**self._identity(engine), **settings})
+                found = recorded(plan, out, {**self._identity(engine, change.targets), **settings})
             except _NotFiniteError:  # no rerun can use the journals
                 remove_journals(out)
                 raise
@@ -139,7 +139,7 @@ class Sweep:
         groups = [group for unit in units for group in unit]  # in the order of their lengths
         return sorted(zip(groups, found, strict=True), key=lambda pair: pair[0].number)
 
-    def _identity(self, engine: Engine) -> dict[str, Any]:
+    def _identity(self, engine: Engine, targets: Sequence[Target]) -> dict[str, Any]:
         on_cpu = self.decoder.device.type == "cpu"
         # An adapter's folder may be given as the model, without the base model that is elsewhere.
         adapter, _, _ = (self.model.adapter or "").rpartition("@")
@@ -149,6 +149,7 @@ class Sweep:
             "threads": torch.get_num_threads() if on_cpu else None,
             "model": asdict(self.model),
             "data": asdict(self.data),
+            "targets": [asdict(target) for target in targets],
             "engine": self.engine,
             "attention": self.decoder.attention,
             "layout": engine.layout,
@@ -214,7 +215,6 @@ def ablate_layers(
 
     settings = {
         "intervention": asdict(intervention),
-        "targets": [asdict(target) for target in targets],
         "base": local_files([intervention.base or ""]),
     }
     by_group = sweep.observations(engine, changes[0], work, intervention.name, settings, out)
@@ -290,12 +290,7 @@ def patch_layers(
         return [[asdict(effect) for effect in effects] for effects in found]
 
     chosen = () if targets == every_layer(len(sweep.decoder.blocks)) else targets
-    settings = {
-        "positions": positions,
-        "module": module,
-        "into": into,
-        "targets": [asdict(target) for target in targets],
-    }
+    settings = {"positions": positions, "module": module, "into": into}
     by_group = sweep.observations(engine, change, work, "patching", settings, out)
     if by_group is None:
         return None
