@@ -36,20 +36,6 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
     need `probe_labels`, which `ProbeLabelCollator` pads. The evaluation loss stays that of the
     trainer; the losses and the accuracy of the probes are logged in training and in evaluation.
 
-    ```python
-    from dataclasses import dataclass
-
-    from pragworld_train import LayerLossesMixin, LayerSettings
-    from transformers import Trainer, TrainingArguments
-
-    @dataclass
-    class Arguments(LayerSettings, TrainingArguments): ...
-
-    class LayerTrainer(LayerLossesMixin, Trainer): ...
-
-    trainer = LayerTrainer(model, Arguments(harmful_layers=[19]), train_dataset=dataset)
-    ```
-
     Args:
         model: The decoder to train.
         args: The trainer's arguments, with the fields of `LayerSettings`.
@@ -184,7 +170,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self._reader is not None and batches:
             counts = torch.stack([_counts(batch) for batch in batches]).sum(0)
-            examples, tokens = self._over_processes(counts.to(device))
+            examples, tokens = self.accelerator.gather(counts.to(device)[None]).sum(0)
             self._totals = examples, tokens
             self._sums["train"].append(torch.zeros(5, device=device))
             every = self.args.gradient_share_steps
@@ -200,11 +186,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
                 self._reader.stop()
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Return the trainer's own loss, and in training add ULA and HLS."""
         if self._reader is None:
@@ -246,15 +228,12 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         """Measure the shares of gradients in the first batch of a step, for `log`."""
         self._measures_shares = False
         own = {*self._probes.parameters()}
-        weights = self.model.parameters()
-        trained = [part for part in weights if part.requires_grad and part not in own]
+        trained = [
+            part for part in self.model.parameters() if part.requires_grad and part not in own
+        ]
         shares = gradient_shares(cross_entropy, terms, trained, self.accelerator)
         for name, share in shares.items():
             self._measured_shares[name.replace("_loss", "_gradient_share")].append(share)
-
-    def _over_processes(self, counts: Tensor) -> Tensor:
-        sums: Tensor = self.accelerator.gather(counts[None]).sum(0)
-        return sums
 
     def _record(
         self,
@@ -278,7 +257,7 @@ class LayerLossesMixin(_Base):  # type: ignore[misc]
         rows = self._sums["train" if self.model.training else "eval"]
         if not rows:
             rows.append(torch.zeros(5, device=labels.device))
-        rows[-1] += self._over_processes(torch.cat([sums, counts]))
+        rows[-1] += self.accelerator.gather(torch.cat([sums, counts])[None]).sum(0)
 
     def log(self, logs: dict[str, float], *arguments: Any, **options: Any) -> None:
         """Log each loss of whole steps, or of all data evaluated, too."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
+from peft import PeftModel
 from trl import SFTConfig, SFTTrainer, pack_dataset
 
 from pragworld_interp.run.loading import load_config
@@ -115,8 +116,7 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
             peft_config = leave_out_routers(peft_config, config)
         super().__init__(model, args, *arguments, peft_config=peft_config, **options)
         if args.amplified or (args.suppressed and self.padding_free):
-            collator: Any = self.data_collator
-            self.data_collator: Any = ProbeLabelCollator(collator)
+            self.data_collator: Any = ProbeLabelCollator(self.data_collator)
         self._try_model()
 
     def _try_model(self) -> None:
@@ -134,6 +134,26 @@ class LayerRegularizedSFTTrainer(LayerLossesMixin, SFTTrainer):
         (refusal,) = broadcast_object_list([refusal])
         if refusal:
             raise InputError(refusal)
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Compute TRL's loss, on CPUs too without the logits of tokens that have no label."""
+        compute_loss = super().compute_loss
+        needs_all = return_outputs or self.label_smoother or self.compute_loss_func
+        if needs_all or self.args.device.type != "cpu" or self.args.torch_compile:
+            return compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        following = inputs["labels"][:, 1:]
+        is_labelled = following != -100
+
+        def keep_labelled(_: Any, __: Any, output: Any) -> None:
+            tokens = output.last_hidden_state[:, -1 - following.shape[1] : -1]
+            output.last_hidden_state = tokens[is_labelled][None]
+
+        network = self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
+        with network.base_model.register_forward_hook(keep_labelled):
+            inputs = {**inputs, "shift_labels": following[is_labelled][None]}
+            return compute_loss(model, inputs, return_outputs, num_items_in_batch)
 
     def _prepare_dataset(
         self,

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let TRL leave out the logits of tokens without a label, as it does on GPUs alone."""
+    monkeypatch.setattr("trl.trainer.utils._use_triton", lambda _: True)
 
 
 # A step -------------------------------------------------------------------------------------------
@@ -117,6 +124,30 @@ def test_a_micro_batch_is_one_forward_pass(tmp_path: Path, with_lora: bool) -> N
     model.model.layers[0].mlp.register_forward_hook(count("mlp"))
     trainer.train()
     assert passes == {"backbone": 6, "mlp": 6}
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_logits_are_computed_for_labelled_tokens_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_lora: bool
+) -> None:
+    """The gradients are those of TRL, which computes the logits of all tokens on a CPU."""
+    tokens: list[int] = []
+    kernel = import_module("trl.trainer.utils")._ChunkedLogProbFunction
+
+    class Counted:
+        @staticmethod
+        def apply(states: Tensor, *arguments: Any) -> Any:
+            tokens.append(len(states))
+            return kernel.apply(states, *arguments)
+
+    monkeypatch.setattr("trl.trainer.utils._ChunkedLogProbFunction", Counted)
+    found = []
+    for make in (plain_settings, settings):
+        peft = lora() if with_lora else None
+        args = make(tmp_path, per_device_train_batch_size=8)
+        found.append(gradients(make_trainer(fresh_model(), args, ROWS, peft_config=peft)))
+    assert tokens == [8 * (max(LENGTHS) - 1), 8 * 2]  # an answer, and the end of the text
+    assert_close(found[1], found[0])
 
 
 @pytest.mark.parametrize("reduction", ["mean", "norm"])
@@ -270,6 +301,7 @@ def test_checkpointing_and_compilation_do_not_change_gradients(tmp_path: Path, w
         assert other[name] == pytest.approx(log[name], rel=1e-4)
 
 
+@pytest.mark.usefixtures("as_on_gpus")
 def test_a_probe_that_is_detached_leaves_plain_training(tmp_path: Path) -> None:
     """Its loss is there, and the model's weights are those of plain SFT bit by bit."""
     plain = trained(fresh_model(), plain_settings(tmp_path, max_steps=2), ROWS)
@@ -517,6 +549,7 @@ DRAWN: dict[str, Any] = {  # with everything that is random
 }
 
 
+@pytest.mark.usefixtures("as_on_gpus")
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("weight", [0.0, 1e-30])
 def test_without_weights_training_is_plain_sft_bit_by_bit(
@@ -550,8 +583,10 @@ def test_without_weights_training_is_plain_sft_bit_by_bit(
         trainer.train()
     assert same_bits(without_probes(ours), weights(plain))
     assert not same_bits(weights(plain), plain_weights)
-    losses = [[line.get("loss") for line in trainer.state.log_history] for trainer in (plain, ours)]
-    assert losses[0] == losses[1]
+    # The logged loss is a sum over tokens, which TRL takes in another order.
+    logs = [trainer.state.log_history for trainer in (plain, ours)]
+    losses = [[line["loss"] for line in log if "loss" in line] for log in logs]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("outputs", [False, True], ids=["loss only", "with logits"])
@@ -565,7 +600,7 @@ def test_the_evaluation_loss_is_that_of_plain_sft(tmp_path: Path, outputs: bool)
         args = make(tmp_path, per_device_eval_batch_size=4, **(BOTH if make is settings else {}))
         trainer = make_trainer(fresh_model(), args, ROWS, **options)
         metrics.append(trainer.evaluate())
-    assert metrics[1]["eval_loss"] == metrics[0]["eval_loss"]
+    assert metrics[1]["eval_loss"] == pytest.approx(metrics[0]["eval_loss"], rel=1e-6)
     if outputs:
         assert metrics[1]["eval_sum"] == metrics[0]["eval_sum"]
     assert "eval_ula_loss" not in metrics[0]
@@ -693,7 +728,7 @@ def test_a_second_trainer_of_a_model_reads_it_once(tmp_path: Path) -> None:
         handle = model.register_forward_pre_hook(lambda *_: during.append(hooks_of(model)))
         trainer.train()
         handle.remove()
-    assert during == [len(USEFUL) + len(HARMFUL) + 1] * 2
+    assert during == [len(USEFUL) + len(HARMFUL) + 2] * 2  # of probes, and for the labelled tokens
 
 
 # Files --------------------------------------------------------------------------------------------
