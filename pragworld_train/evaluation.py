@@ -202,7 +202,7 @@ def _metrics_of(path: Path) -> tuple[int, dict[str, _Metric]]:
         (run,) = find_runs([str(path)])
         report = run.score(run.documents() or [])
         right = {"acc": report.arrays.correct}
-        if report.has_alterations:
+        if report.main_metric == "robust_acc":
             right["robust_acc"] = report.tallies["robust_acc"].right > 0
         return len(report.documents), {
             name: _Metric(counted, True, right.get(name))

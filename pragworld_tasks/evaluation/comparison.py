@@ -1,44 +1,24 @@
 """Comparison of runs on the same documents: two in every metric, or many in one table."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.scoring import Percent, Printed, Share
+from pragworld_tasks.evaluation.scoring import Percent, Printed, ScoreReport
 from pragworld_tasks.evaluation.statistics import (
     LEVEL,
-    Bools,
     McNemar,
     SignFlip,
-    Tally,
     bootstrap_differences,
     mcnemar,
     percentile_interval,
     sign_flip_test,
 )
 from pragworld_tasks.text import format_interval, format_percent, format_points
-
-
-class _Compared(Protocol):
-    """What two runs on the same documents are compared by."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def documents(self) -> Sequence[Any]: ...
-    @property
-    def responses_digest(self) -> str: ...
-    @property
-    def tallies(self) -> Mapping[str, Tally]: ...
-    @property
-    def metrics(self) -> Mapping[str, Share]: ...
-    @property
-    def correct(self) -> Bools: ...
 
 
 class Figures(BaseModel, frozen=True):
@@ -58,8 +38,8 @@ class Comparison(Printed):
     It prints as a table of the differences.
     """
 
-    first: _Compared
-    second: _Compared
+    first: ScoreReport
+    second: ScoreReport
 
     @property
     def names(self) -> tuple[str, str]:
@@ -156,7 +136,7 @@ class Comparison(Printed):
         }
 
 
-def compare_scores(first: _Compared, second: _Compared) -> Comparison:
+def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
     """Compare two runs on the same documents: how much they differ, and whether by chance.
 
     Raises:
@@ -166,7 +146,7 @@ def compare_scores(first: _Compared, second: _Compared) -> Comparison:
     return Comparison(first, second)
 
 
-def check_same_documents(first: _Compared, *others: _Compared) -> None:
+def check_same_documents(first: ScoreReport, *others: ScoreReport) -> None:
     """Refuse runs that were not given the same documents with the same gold answers."""
     for other in others:
         same = list(first.documents) == list(other.documents)

@@ -230,7 +230,7 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
     try:
         document = Document.from_dict(sample.doc)
     except ValidationError:
-        where.refuse("not a sample of a pragworld task; `score --group-by` takes those of any task")
+        where.refuse("not a sample of a pragworld task; pass --group-by for any other task")
     if "wording" in sample.doc or "word_perplexity" in sample.metrics:
         where.refuse(
             "a sample of a task that does not answer each question once (it has several wordings, "

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pragworld_tasks.data.documents import Split
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import Share
@@ -95,12 +94,13 @@ class DataRecord(_Part):
     """The documents that were answered.
 
     Attributes:
+        split: a split, or what scores by groups are called.
         digest: `documents_digest` of all documents in order.
         responses_digest: the same of the documents that the model was given. It differs from
             `digest` where gold answers differ.
     """
 
-    split: Split
+    split: str
     documents: int
     groups: int
     digest: str
@@ -114,6 +114,7 @@ class RunRecord(_Part):
 
     Attributes:
         metrics, released, breakdowns, unreadable_reasons: as `ScoreReport` has them.
+        answers: one for each document; none of scores by groups.
         against: how another run compares, as `Comparison.to_json` returns it.
     """
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pragworld_tasks.data.documents import (
     GENERATED,
@@ -102,7 +102,7 @@ class NamedRun:
                 groups=report.groups,
                 digest=report.documents_digest,
                 responses_digest=report.responses_digest,
-                texts_digest=texts_digest(report.documents),
+                texts_digest=report.predictions.texts_digest or texts_digest(report.documents),
                 generator=self.generator,
             ),
             metrics=report.metrics,
@@ -185,7 +185,7 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
         NamedRun(
             name or record.model.name,
             record.source,
-            record.data.split,
+            cast(Split, record.data.split),
             record.predictions,
             record.model,
             [path],
@@ -225,17 +225,24 @@ def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
 
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
-    results, task = results_beside(path), task_and_date(path)[0]
-    if part := part_of_run(results, task):
+    if part := part_of_run(results_beside(path), task_and_date(path)[0]):
         raise InputError(f"{path}: {part}; pass a whole run")
     predictions = read_predictions(path)
     split = predictions.logged[0].split if predictions.logged else None
+    return logged_run(path, predictions, split, name)
+
+
+def logged_run(
+    path: Path, predictions: Predictions, split: Split | None, name: str = ""
+) -> NamedRun:
+    """Return the run in a file, with what lm-eval's results beside it say of it."""
+    results, task = results_beside(path), task_and_date(path)[0]
     model = ModelRecord(name=path.stem)
     run = NamedRun(name or path.name, "responses", split, predictions, model, [path])
     if not results or split is None:
         return run
     generator = None
-    if split.startswith(GENERATED):
+    if split in get_args(Split) and split.startswith(GENERATED):
         settings = _of_task(results, "configs", task)
         generator = generator_settings(split, settings.get("metadata") or {})
     return replace(

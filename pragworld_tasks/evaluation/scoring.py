@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
@@ -39,10 +39,12 @@ from pragworld_tasks.evaluation.statistics import (
     Name,
     Tally,
     bootstrap_intervals,
+    detectable_difference,
     tally,
 )
 from pragworld_tasks.text import (
     format_interval,
+    format_number,
     format_percent,
     format_size,
     markdown_table,
@@ -123,7 +125,12 @@ class ScoreReport(Printed):
     @property
     def groups(self) -> int:
         """The number of groups."""
-        return len(np.unique(self.arrays.group))
+        return len(self.group_names)
+
+    @cached_property
+    def group_names(self) -> Sequence[Any]:
+        """The numbers of the groups, in the order of the tallies."""
+        return [*np.unique(self.arrays.group).tolist()]
 
     @cached_property
     def documents_digest(self) -> str:
@@ -156,9 +163,19 @@ class ScoreReport(Printed):
         return shares_of(self.tallies)
 
     @property
-    def has_alterations(self) -> bool:
-        """Whether the documents have altered variants, and so metrics such as robust accuracy."""
-        return "robust_acc" in self.tallies
+    def main_metric(self) -> str:
+        """The metric that ranks runs: robust accuracy, or accuracy where there is none."""
+        return "robust_acc" if "robust_acc" in self.tallies else "acc"
+
+    @property
+    def detectable(self) -> str:
+        """The differences that `detectable_difference` finds, as a line of text."""
+        names = [name for name in ("robust_acc", "acc") if name in self.tallies]
+        points = [100 * detectable_difference(self.tallies[name]) for name in names]
+        found = (
+            f"{format_number(of, '.1f')} in {name}" for of, name in zip(points, names, strict=True)
+        )
+        return f"detectable difference, in points: {', '.join(found)}"
 
     @cached_property
     def unreadable_reasons(self) -> dict[str, int]:
@@ -212,7 +229,7 @@ class ScoreReport(Printed):
         """
         arrays, counted = self.arrays, {}
         for breakdown, (classify, names) in BREAKDOWNS.items():
-            if breakdown == "alteration" and not self.has_alterations:
+            if breakdown == "alteration" and self.main_metric == "acc":
                 continue
             classes = np.array([classify(document) for document in self.documents])
             for name in dict.fromkeys([*names, *filter(None, classes.tolist())]):
@@ -249,12 +266,11 @@ class ScoreReport(Printed):
         return title, headers, rows
 
     def to_text(self) -> str:
-        """Return the metrics and the breakdowns as Markdown tables."""
-        labels = self.arrays.labels
+        """Return metrics and breakdowns as Markdown tables, and what differences are detectable."""
         breakdowns = [
             markdown_table(
                 f"accuracy by {breakdown}",
-                [breakdown, *(of for label in labels for of in (f"gold {label}", "%"))],
+                [breakdown, *(of for label in self.arrays.labels for of in (f"gold {label}", "%"))],
                 [
                     [name, *(cell for share in by_gold.values() for cell in share_cells(share))]
                     for name, by_gold in classes.items()
@@ -262,7 +278,7 @@ class ScoreReport(Printed):
             )
             for breakdown, classes in self.breakdowns.items()
         ]
-        return "\n".join([repr(self), *breakdowns])
+        return "\n".join(filter(None, [repr(self), *breakdowns, self.detectable]))
 
 
 def score(

@@ -1,8 +1,10 @@
 """Scores of grouped documents: accuracy, robust accuracy, worst case and consistency."""
 
+import hashlib
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,66 +14,98 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import part_of_run, results_beside, task_and_date
-from pragworld_tasks.evaluation.scoring import Printed, Share, share_cells, shares_of
-from pragworld_tasks.evaluation.statistics import (
-    LEVEL,
-    Bools,
-    Tally,
-    detectable_difference,
-    robust_tally,
-)
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share
+from pragworld_tasks.evaluation.statistics import Bools, Tally, robust_tally
 from pragworld_tasks.grouped.logged_samples import ScoredDocument, read_scores
-from pragworld_tasks.text import format_interval, format_number, format_size, null_if_nan
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class GroupedReport(Printed):
-    """A run of any task by groups of its documents. It prints as a table of its metrics.
+class GroupedReport(ScoreReport):
+    """A run of any task by groups of its documents, which are a split of their own.
 
     Attributes:
-        name, title: what tables call the run, and what stands above its own.
-        documents: what tells the documents from others, with lm-eval's digests.
-        correct: whether all answers to each document have a score of 1.
-        tallies: the metrics that `score_groups` describes.
+        documents: what tells the documents from others: lm-eval's number and digests, the group,
+            and how many answers there are.
+        title: metric and groups, such as `acc by doc.group`, after the task if it is known.
+        scored: the scores of each document.
     """
 
-    name: str
-    title: str
-    documents: Sequence[tuple[Any, ...]]
-    correct: Bools
-    tallies: Mapping[str, Tally]
-    responses_digest: str = ""
+    documents: Sequence[Any]
+    title: str = ""
+    scored: Sequence[ScoredDocument] = ()
+
+    @property
+    def split(self) -> Any:
+        """The title: no name of a split of PragWorld."""
+        return self.title
 
     @cached_property
-    def metrics(self) -> dict[str, Share]:
-        """The metrics by name, with intervals, in percent."""
-        return shares_of(self.tallies)
+    def group_names(self) -> Sequence[str]:
+        """The groups, in the order of the tallies."""
+        return [str(json.loads(name)) for name in dict.fromkeys(of.group for of in self.scored)]
+
+    @property
+    def documents_digest(self) -> str:
+        """The digest of what tells the documents from others."""
+        return str(self.predictions.documents_digest)
 
     @cached_property
-    def detectable(self) -> dict[str, float]:
-        """The differences, in points, that `detectable_difference` finds for scores of 0 and 1."""
-        return detectable_points(self.tallies) if "robust_acc" in self.tallies else {}
+    def correct(self) -> Bools:
+        """Whether all answers to each document have a score of 1."""
+        return np.array([min(document.scores) == 1 for document in self.scored])
 
-    def table(self) -> tuple[str, list[str], list[list[str]]]:
-        """Return the metrics as a title, headers and rows."""
-        rows = []
-        for name, share in self.metrics.items():
-            points = format_number(self.detectable.get(name), ".1f")
-            rows.append([name, *share_cells(share), format_interval(share.interval), points])
-        return self.title, ["metric", "right", "%", f"{LEVEL:.0%} interval", "detectable"], rows
+    @property
+    def detectable(self) -> str:
+        """The line of a run whose scores are 0 and 1."""
+        return super().detectable if "robust_acc" in self.tallies else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the title, the metrics and the detectable differences for JSON."""
-        shares = {name: share.model_dump(mode="json") for name, share in self.metrics.items()}
-        points = {name: null_if_nan(of) for name, of in self.detectable.items()}
-        return {"title": self.title, "metrics": shares, "detectable": points}
+    @property
+    def released(self) -> dict[str, Share]:
+        """Nothing: the released scoring is of PragWorld's splits."""
+        return {}
 
+    @property
+    def breakdowns(self) -> dict[str, Any]:
+        """Nothing: classes of documents are of PragWorld's splits."""
+        return {}
 
-def detectable_points(tallies: Mapping[str, Tally]) -> dict[str, float]:
-    """Return the differences, in points, that `detectable_difference` finds in main metrics."""
-    names = [name for name in ("robust_acc", "acc") if name in tallies]
-    return {name: 100 * detectable_difference(tallies[name]) for name in names}
+    @cached_property
+    def tallies(self) -> dict[str, Tally]:
+        """The metrics that `score_groups` describes."""
+        from pandas import factorize
+
+        group, names = factorize(np.array([document.group for document in self.scored]))
+        scores = np.array([document.scores for document in self.scored])
+        answers, right = scores.shape[1], scores.sum(axis=1)
+        robust, wrong = (robust_tally((scores == of).all(axis=1), group, group) for of in (1, 0))
+        lowest = np.ones(len(names))
+        np.minimum.at(lowest, group, scores.min(axis=1))
+
+        def summed(values: ArrayLike, of: int) -> Tally:
+            totals = np.full(len(group), of)
+            return Tally(
+                *(np.bincount(group, each).astype(np.float64) for each in (values, totals))
+            )
+
+        tallies = {
+            "robust_acc": robust,
+            "acc": summed(right, answers),
+            "worst_case": Tally(lowest, robust.total),
+            "consistency": Tally(robust.right + wrong.right, robust.total),
+        }
+        if pairs := math.comb(answers, 2):
+            tallies["all_right"] = summed(right == answers, 1)
+            tallies["agreement"] = summed(pairs - right * (answers - right), pairs)
+        if not np.isin(scores, (0, 1)).all():
+            tallies = {name: tallies[name] for name in ("acc", "worst_case")}
+        texts = [Counter(map(str, document.answers)) for document in self.scored]
+        pairs = math.comb(texts[0].total(), 2)
+        if pairs and len({text.total() for text in texts}) == 1:
+            same = [sum(math.comb(times, 2) for times in text.values()) for text in texts]
+            tallies["same_text"] = summed(same, pairs)
+        return tallies
 
 
 def score_groups(path: str | Path, group_by: str, metric: str | None = None) -> GroupedReport:
@@ -104,51 +138,14 @@ def score_groups(path: str | Path, group_by: str, metric: str | None = None) -> 
         {'robust_acc': 50.0, 'acc': 75.0, 'worst_case': 50.0, 'consistency': 50.0}
     """
     path = Path(path)
-    metric, documents = read_scores(path, group_by, metric)
-    if part := part_of_run(results_beside(path), task_and_date(path)[0]):
+    metric, scored = read_scores(path, group_by, metric)
+    task, date = task_and_date(path)
+    if part := part_of_run(results_beside(path), task):
         logger.warning("%s: %s; groups may lack documents", path, part)
-    groups, answers = len({document.group for document in documents}), len(documents[0].scores)
-    if groups == len(documents):
+    if len({document.group for document in scored}) == len(scored):
         raise InputError(f"{path}: --group-by {group_by}: no two documents share it; name another")
-    title = f"{path.name}, {metric} by {group_by}: {format_size(len(documents), groups)}"
-    return GroupedReport(
-        path.name,
-        title + (f", {answers} answers each" if answers > 1 else ""),
-        [(*document.digests, document.group, answers) for document in documents],
-        np.array([min(document.scores) == 1 for document in documents]),
-        _tallies(documents),
-    )
-
-
-def _tallies(documents: Sequence[ScoredDocument]) -> dict[str, Tally]:
-    """Return the metrics that `score_groups` describes."""
-    from pandas import factorize
-
-    group, names = factorize(np.array([document.group for document in documents]))
-    scores = np.array([document.scores for document in documents])
-    answers, right = scores.shape[1], scores.sum(axis=1)
-    robust, wrong = (robust_tally((scores == of).all(axis=1), group, group) for of in (1, 0))
-    lowest = np.ones(len(names))
-    np.minimum.at(lowest, group, scores.min(axis=1))
-
-    def summed(values: ArrayLike, of: int) -> Tally:
-        totals = np.full(len(group), of)
-        return Tally(*(np.bincount(group, each).astype(np.float64) for each in (values, totals)))
-
-    tallies = {
-        "robust_acc": robust,
-        "acc": summed(right, answers),
-        "worst_case": Tally(lowest, robust.total),
-        "consistency": Tally(robust.right + wrong.right, robust.total),
-    }
-    if pairs := math.comb(answers, 2):
-        tallies["all_right"] = summed(right == answers, 1)
-        tallies["agreement"] = summed(pairs - right * (answers - right), pairs)
-    if not np.isin(scores, (0, 1)).all():
-        tallies = {name: tallies[name] for name in ("acc", "worst_case")}
-    texts = [Counter(map(str, document.answers)) for document in documents]
-    pairs = math.comb(texts[0].total(), 2)
-    if pairs and len({text.total() for text in texts}) == 1:
-        same = [sum(math.comb(times, 2) for times in text.values()) for text in texts]
-        tallies["same_text"] = summed(same, pairs)
-    return tallies
+    documents = [(*of.digests, of.group, len(of.scores)) for of in scored]
+    title = f"{task}, {metric} by {group_by}" if date else f"{metric} by {group_by}"
+    title += f", {answers} answers each" if (answers := documents[0][-1]) > 1 else ""
+    digest = hashlib.sha256(json.dumps(documents).encode()).hexdigest()
+    return GroupedReport(documents, Predictions([], digest, digest), path.name, title, scored)

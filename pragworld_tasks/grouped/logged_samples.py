@@ -92,5 +92,5 @@ def _group(sample: dict[str, Any], group_by: str, where: Where) -> str:
             raise InputError(f"--group-by {group_by}: not a pattern: {error}") from error
         if not found:
             where.refuse(f"--group-by {group_by}: {value!r:.40} does not begin with the pattern")
-        value = found.groups() or found[0]
+        value = found.group(*range(1, found.re.groups + 1))  # the whole, if the pattern has none
     return json.dumps(value, sort_keys=True)

@@ -33,7 +33,7 @@ def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None =
     """
     first = next(iter(reports.values()))
     check_same_documents(*reports.values(), *([against] if against else []))
-    main = "robust_acc" if first.has_alterations else "acc"
+    main = first.main_metric
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
     ]

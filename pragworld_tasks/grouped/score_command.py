@@ -92,14 +92,16 @@ def _score(options: argparse.Namespace) -> None:
 def _score_groups(options: argparse.Namespace) -> None:
     """Score samples of any task, each file by itself."""
     from pragworld_tasks.evaluation.comparison import compare_scores
+    from pragworld_tasks.evaluation.runs import logged_run
     from pragworld_tasks.grouped.grouped_report import score_groups
 
     paths = [*options.runs, *filter(None, [options.against])]
     reports = [score_groups(path, options.group_by, options.metric) for path in paths]
     records = []
-    for report in reports[: len(options.runs)]:
-        print(report)
-        records.append(report.to_json())
+    for path, report in zip(options.runs, reports, strict=False):  # the last may be `--against`
+        print(f"{report.name}, {report.to_text()}")
+        run = logged_run(Path(path), report.predictions, report.split)
+        records.append(run.to_record(report).to_json())
         for other in reports[len(options.runs) :]:
             comparison = compare_scores(report, other)
             print(comparison.to_text())
@@ -112,10 +114,8 @@ def _score_splits(options: argparse.Namespace) -> None:
     """Score runs on our splits, and compare them."""
     from pragworld_tasks.evaluation.comparison import compare_scores
     from pragworld_tasks.evaluation.runs import common_split, find_runs
-    from pragworld_tasks.grouped.grouped_report import detectable_points
     from pragworld_tasks.grouped.item_analysis import analyze_items, items_csv
     from pragworld_tasks.grouped.runs_table import runs_table
-    from pragworld_tasks.text import format_number
 
     wanted = options.split or (OWN if options.documents else None)
     runs = find_runs(options.runs, wanted)
@@ -142,10 +142,6 @@ def _score_splits(options: argparse.Namespace) -> None:
     else:
         report = reports[runs[0].name]
         print(report.to_text(), *(one.to_text() for one in compared.values()), sep="\n")
-        if not against:
-            points = detectable_points(report.tallies).items()
-            shown = ", ".join(f"{format_number(value, '.1f')} in {name}" for name, value in points)
-            print(f"detectable difference, in points: {shown}")
 
 
 def _scored_documents(

@@ -42,6 +42,8 @@ def add_board(commands: Commands) -> None:
         ("--sensitivity", "files of `decompose --json`: adds a page of PS, AS and MU"),
     ):
         add(option, nargs="+", type=Path, default=[], metavar="FILE", help=description)
+    add("--group-by", metavar="FIELD", help="the runs are samples of any task, as for `score`")
+    add("--metric", help="with --group-by, scores from 0 to 1, as for `score`")
     add("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     add("--overwrite", action="store_true", help="replace a leaderboard")
 
@@ -55,12 +57,15 @@ def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.text import format_count
 
     files = options.layers + options.sensitivity
-    if options.demo and (options.runs or files):
+    if options.metric and not options.group_by:
+        raise InputError("--metric: not without --group-by")
+    if options.demo and (options.runs or files or options.group_by):
         raise InputError("--demo shows what comes with the package; leave it out to show your own")
     if not (options.demo or options.runs or files):
         raise InputError("board: name runs, or pass --demo to see what comes with the package")
     sweeps = list(EXAMPLES.glob("*.json*")) if options.demo else options.layers
-    boards = make_boards(load_runs(_DEMO if options.demo else options.runs))
+    runs = _DEMO if options.demo else options.runs
+    boards = make_boards(load_runs(runs, options.group_by, options.metric))
     site = render_site(
         boards, read_sweeps(sweeps) if sweeps else None, read_decompositions(options.sensitivity)
     )

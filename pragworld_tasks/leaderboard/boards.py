@@ -3,8 +3,8 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
-from pragworld_tasks.evaluation.runs import common_split, find_runs
+from pragworld_tasks.evaluation.runs import common_split, find_runs, logged_run
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import Rank, rank_runs
+from pragworld_tasks.grouped.grouped_report import GroupedReport, score_groups
 from pragworld_tasks.grouped.item_analysis import Item, analyze_items
 
 SIGNIFICANT = 0.05
@@ -34,17 +35,12 @@ class BoardRun:
     files: Sequence[Path] = ()
 
     @property
-    def main_metric(self) -> str:
-        """The metric that ranks the run: robust accuracy, or accuracy without alterations."""
-        return "robust_acc" if self.report.has_alterations else "acc"
-
-    @property
     def columns(self) -> dict[str, Share | None]:
         """The metrics, with the main one by the released scoring after it if tables show that."""
         columns: dict[str, Share | None] = {}
         for metric in (name for name in METRIC_TEXTS if name in self.report.metrics):
             columns[metric] = self.report.metrics[metric]
-            if metric == self.main_metric and self.report.shows_released:
+            if metric == self.report.main_metric and self.report.shows_released:
                 columns[f"{metric}-released"] = self.report.released.get(metric)
         return columns
 
@@ -55,6 +51,7 @@ class Board:
 
     Attributes:
         title: the split, with the digest of its documents where two boards have the same split.
+            Of runs by groups, it is what `GroupedReport` calls so.
         runs: the runs in the order of their main metric; readers of the labels come last.
     """
 
@@ -77,9 +74,15 @@ class Board:
         return self.runs[0].report.documents
 
     @property
-    def has_alterations(self) -> bool:
-        """Whether the documents have altered variants, and so robust accuracy."""
-        return self.runs[0].report.has_alterations
+    def dialogues_page(self) -> str:
+        """The file name of the page of dialogues; "" for runs by groups, which have none."""
+        has_none = isinstance(self.runs[0].report, GroupedReport)
+        return "" if has_none else f"{self.slug}-dialogues.html"
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that ranks the runs."""
+        return self.runs[0].report.main_metric
 
     @property
     def models(self) -> list[BoardRun]:
@@ -89,8 +92,7 @@ class Board:
     @cached_property
     def ranks(self) -> dict[str, Rank]:
         """The rank of each model by the main metric; readers of the labels have none."""
-        metric = self.runs[0].main_metric
-        return rank_runs({run.name: run.report.tallies[metric] for run in self.models})
+        return rank_runs({run.name: run.report.tallies[self.main_metric] for run in self.models})
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
@@ -125,15 +127,39 @@ class Board:
         return analyze_items({run.name: run.report for run in self.models or self.runs})
 
 
-def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
+def load_runs(
+    arguments: Sequence[str], group_by: str | None = None, metric: str | None = None
+) -> list[BoardRun]:
     """Return the runs that `find_runs` finds, the second of a name as `NAME (2)`.
+
+    With `group_by`, they are samples of any task, as `score_groups` takes them.
 
     Raises:
         InputError: A run cannot be read or is not whole.
     """
-    released = cache(load_split)
     times: Counter[tuple[str, str]] = Counter()
     runs = []
+    for run in _grouped_runs(arguments, group_by, metric) if group_by else _split_runs(arguments):
+        names = filter(None, (run.record.model.name, run.record.model.adapter))
+        name = " + ".join(name.rpartition("/")[2] for name in names)
+        times[name, run.record.data.digest] += 1
+        if (number := times[name, run.record.data.digest]) > 1:
+            name = f"{name} ({number})"
+        runs.append(replace(run, name=name))
+    return runs
+
+
+def _grouped_runs(
+    arguments: Sequence[str], group_by: str, metric: str | None
+) -> Iterator[BoardRun]:
+    for path in map(Path, arguments):
+        report = score_groups(path, group_by, metric)
+        run = logged_run(path, report.predictions, report.split)
+        yield BoardRun(run.name, run.to_record(report), report, run.files)
+
+
+def _split_runs(arguments: Sequence[str]) -> Iterator[BoardRun]:
+    released = cache(load_split)
     for run in find_runs(arguments):
         on = run.split or common_split([run])
         documents = released(on) if is_released(on) else run.documents()
@@ -143,14 +169,7 @@ def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
         report = run.score(documents)
         if report.responses_digest != report.documents_digest:
             raise InputError(f"{run.name}: texts or gold answers are not those of the split {on}")
-        record = run.to_record(report)
-        names = filter(None, (record.model.name, record.model.adapter))
-        name = " + ".join(name.rpartition("/")[2] for name in names)
-        times[name, record.data.digest] += 1
-        if (number := times[name, record.data.digest]) > 1:
-            name = f"{name} ({number})"
-        runs.append(BoardRun(name, record, report, run.files))
-    return runs
+        yield BoardRun(run.name, run.to_record(report), report, run.files)
 
 
 def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
@@ -163,10 +182,13 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
     for run in runs:
         board = by_data.setdefault((run.record.data.split, run.record.data.digest), [])
         board.append(run)
-        if list(run.report.documents) != list(board[0].report.documents):
+        of_run, of_board = (
+            ([*report.documents], [*report.tallies]) for report in (run.report, board[0].report)
+        )
+        if of_run != of_board:
             raise InputError(
-                f"{run.name} and {board[0].name}: the same texts, but other groups, alterations or "
-                "effects; put them on boards of their own"
+                f"{run.name} and {board[0].name}: the same texts, but other groups, alterations, "
+                "effects or metrics; put them on boards of their own"
             )
     splits, boards = [split for split, _ in by_data], []
     for (split, digest), board in by_data.items():
@@ -181,5 +203,5 @@ def _slug(name: str) -> str:
 
 
 def _order(run: BoardRun) -> tuple[bool, float, str]:
-    percent = run.report.metrics[run.main_metric].percent
+    percent = run.report.metrics[run.report.main_metric].percent
     return run.record.source == "readings", -percent, run.name.casefold()

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment
 
 from pragworld_tasks.data.documents import ALTERATIONS
@@ -38,7 +37,10 @@ _MEANINGS = {name: text["meaning"] for name, text in METRIC_TEXTS.items()}
 _RELEASED_MEANING = (
     "as the released code groups documents and reads responses, for the paper's tables"
 )
-_SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable", *RELEASED)
+_SHOWN_AT_FIRST = {
+    *("robust_acc", "robust_acc_undisputed", "acc", "worst_case", "consistency", "unreadable"),
+    *RELEASED,
+}
 
 
 def render_site(
@@ -60,11 +62,13 @@ def render_site(
 
     splits = {board.split for board in boards}
     tables = [(board, _published(board.split)) for board in boards]
-    published = [_published(split) for split in FILES if split not in splits]
+    has_dialogues = all(board.dialogues_page for board in boards)
+    published = [_published(split) for split in FILES if has_dialogues and split not in splits]
     yield "index.html", page("leaderboard.html", None, tables=tables, published=published)
     for board in boards:
-        dialogues = page("dialogues.html", board, **dialogues_content(board))
-        yield f"{board.slug}-dialogues.html", dialogues
+        if board.dialogues_page:
+            dialogues = page("dialogues.html", board, **dialogues_content(board))
+            yield board.dialogues_page, dialogues
         if len(board.runs) > 1:
             yield f"{board.slug}-compare.html", page("compare.html", board, data=_pairs(board))
         for run in board.runs:
@@ -115,16 +119,16 @@ def _published(split: str) -> dict[str, Any]:
 def _pairs(board: Board) -> dict[str, Any]:
     """Return what the page of two runs shows; each pair once, the better run minus the other.
 
-    A split without alterations has no groups that are right as a whole: documents take their place.
+    Where no groups are right as a whole, as of a split without alterations, documents take their
+    place.
     """
     metrics = list(board.runs[0].report.metrics)
     place = {run.name: number for number, run in enumerate(board.runs)}
-    if board.has_alterations:
-        unit, numbers = "group", np.unique(board.runs[0].report.arrays.group).tolist()
-        right: list[Any] = [run.report.tallies["robust_acc"].right for run in board.runs]
-    else:
-        unit, numbers = "row", [*range(len(board.documents))]
-        right = [run.report.arrays.correct for run in board.runs]
+    unit, numbers = "row", [*range(len(board.documents))]
+    right: list[Any] = [run.report.correct for run in board.runs]
+    if board.main_metric == "robust_acc":
+        unit, numbers = "group", [*board.runs[0].report.group_names]
+        right = [run.report.tallies["robust_acc"].right for run in board.runs]
     return {
         "runs": list(place),
         "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],

@@ -13,22 +13,26 @@ from pragworld_tasks.leaderboard.boards import BoardRun
 
 def run_content(run: BoardRun) -> dict[str, Any]:
     """Return what the template of a run needs, besides the run."""
+    report = run.report
     sure = [
-        (answer.yes, document.answer)
-        for answer, document in zip(run.record.answers, run.report.documents, strict=True)
+        (answer.yes, report.documents[place].answer)
+        for place, answer in enumerate(run.record.answers)
         if answer.yes is not None
     ]
     return {
-        "undetermined": _undetermined_answers(run.report),
+        "undetermined": _undetermined_answers(report) if run.record.answers else {},
         "calibration": calibrate(*zip(*sure, strict=True)) if sure else None,
-        "broken": _broken_groups(run.report) if run.report.has_alterations else [],
+        "broken": _broken_groups(report) if report.main_metric == "robust_acc" else [],
     }
 
 
 def lm_eval_command(record: RunRecord) -> str | None:
-    """Return the `lm_eval` command of a run, or None where the record does not say how it ran."""
+    """Return the `lm_eval` command of a run, or None where the record does not say how it ran.
+
+    A record of a run by groups, without answers, lacks settings of other tasks than ours.
+    """
     environment = record.environment
-    if environment.task is None or environment.backend is None:
+    if environment.task is None or environment.backend is None or not record.answers:
         return None
     # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows this alone.
     program = ["pragworld-interp"] if environment.backend == "hf-ablated" else []
@@ -56,8 +60,9 @@ def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def _broken_groups(report: ScoreReport) -> list[tuple[int, int, int]]:
-    """Return number, wrong answers and documents of each group that is not answered right."""
-    sizes = Counter(report.arrays.group.tolist())
-    wrong = Counter(report.arrays.group[~report.arrays.correct].tolist())
-    return [(group, wrong[group], sizes[group]) for group in sorted(wrong)]
+def _broken_groups(report: ScoreReport) -> list[tuple[int | str, int, int]]:
+    """Return name, wrong and all answers of each group that is not answered right."""
+    answers = report.tallies["acc"]
+    wrong = (answers.total - answers.right).astype(int).tolist()
+    groups = zip(report.group_names, wrong, answers.total.astype(int).tolist(), strict=True)
+    return [group for group in groups if group[1]]

@@ -108,9 +108,8 @@ def _verify(options: argparse.Namespace) -> None:
             failed += 1
             print(f"{folder}: refused: {' '.join(str(error).split())}")
         else:
-            percent = run.report.metrics[run.main_metric].percent
-            print(
-                f"{folder}: {run.name}, {run.record.data.split}: {run.main_metric} {percent:.2f} %"
-            )
+            metric, split = run.report.main_metric, run.record.data.split
+            percent = run.report.metrics[metric].percent
+            print(f"{folder}: {run.name}, {split}: {metric} {percent:.2f} %")
     if failed:
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import (
@@ -66,15 +66,15 @@ def verify(folder: Path) -> BoardRun:
         )
     (record,) = read_run_records(path).values()
     check_repeatable(record)
-    data = record.data
-    generator = data.generator and generator_settings(data.split, data.generator)
+    data, split = record.data, cast(Split, record.data.split)
+    generator = data.generator and generator_settings(split, data.generator)
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
-    documents = split_documents(data.split, generator or {})
+    documents = split_documents(split, generator or {})
     report = score(documents, read_predictions(samples[0]), str(samples[0]))
     model = record.model.model_copy(update=loaded_model(record.environment.model_args))
     ran = samples, record.environment, generator
-    run = NamedRun("", "lm-eval", data.split, report.predictions, model, *ran)
+    run = NamedRun("", "lm-eval", split, report.predictions, model, *ran)
     if differences := [*_differences(read_json(path), run.to_record(report).to_json())]:
         # An answer says more than the metrics that it changes.
         first = min(differences, key=lambda difference: not difference.startswith("answers"))

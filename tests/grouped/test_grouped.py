@@ -2,10 +2,10 @@
 
 import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
+import lxml.html
 import numpy as np
 import pytest
 from command_runs import refused
@@ -40,10 +40,10 @@ def test_the_manual_split_as_any_task_has_the_figures_of_its_own(
         lines = [sample(one.row, one.group, int(right)) for one, right in rows]
         paths.append(write_lines(tmp_path / f"{model}.jsonl", lines[::-1]))
     reports = [pt.score_groups(path, "doc.group") for path in paths]
-    assert re.search(r"robust_acc +\| +37/88 \| 42.05 \| 31.82 to 52.27 \| +22.5", str(reports[0]))
-    assert re.search(r"acc +\| 355/500 \| 71.00 \| 64.11 to 77.76 \| +15.4", str(reports[0]))
     for report, of_split in zip(reports, ours, strict=True):
         assert all(report.metrics[name] == of_split.metrics[name] for name in BOTH)
+        assert report.detectable == of_split.to_text().splitlines()[-1]
+    assert ours[0].detectable.endswith(": 22.5 in robust_acc, 15.4 in acc")
     compared, of_splits = pt.compare(*reports), pt.compare(*ours)
     assert all(compared.figures[name] == of_splits.figures[name] for name in BOTH)
     assert compared.to_text().splitlines()[-3:] == of_splits.to_text().splitlines()[-3:]
@@ -53,6 +53,23 @@ def test_the_manual_split_as_any_task_has_the_figures_of_its_own(
     written = json.loads((tmp_path / "out.json").read_text())
     assert written["metrics"]["acc"] == ours[0].metrics["acc"].model_dump()
     assert written["against"] == compared.to_json()
+    shown, names = [], [f"published:{path.stem}" for path in paths]
+    for runs in (names, [*map(str, paths), "--group-by", "doc.group"]):
+        main(["board", *runs, "--out", str(site := tmp_path / f"site{len(runs)}")])
+        page = lxml.html.parse(str(site / "index.html"))
+        cells = page.xpath(  # ranks, metrics, and how many are not told apart
+            "//tbody[@data-run]/tr[not(@hidden)]"
+            "/td[not(@data-key) or @data-key='acc' or @data-key='robust_acc']"
+        )
+        (compare,) = site.glob("*-compare.html")
+        data = json.loads(lxml.html.parse(str(compare)).getroot().get_element_by_id("data").text)
+        pair = data["pairs"]["0-1"]
+        assert all((site / link).exists() for link in page.xpath("//@href") if ".html" in link)
+        figures = [(dict(cell.attrib), cell.text_content().split()) for cell in cells]
+        shown.append(
+            (figures, data["right"], pair["p"], pair["tests"], [*map(str, data["numbers"])])
+        )
+    assert shown[0] == shown[1]
 
 
 def test_a_real_run_of_a_dummy_task(lm_eval: LmEval, tmp_path: Path) -> None:
@@ -182,6 +199,7 @@ FILES = {
     "other": [{**line, "doc_hash": "x"} for line in GOOD],
     "mixed": [*GOOD, {**GOOD[0], "doc_hash": "x"}],
     "uneven": [*GOOD, GOOD[0]],
+    "low": [{**line, "acc": 0.5} for line in GOOD],
     "high": [*GOOD, sample(9, 9, 1.5)],
     "filters": [{**line, "filter": name} for line in GOOD for name in ("a", "b")],
     "responses": [{"response": "yes"}],
@@ -204,6 +222,9 @@ FILES = {
         ("good --group-by target --against other", "two runs are on different documents"),
         ("good --group-by target --split manual", "--split: not with --group-by"),
         ("good --metric acc", "--metric: not without --group-by"),
+        ("good --metric acc --out site", "--metric: not without --group-by"),
+        ("good --demo --group-by target --out site", "leave it out to show your own"),
+        ("low good --group-by target --out site", "other groups, alterations, effects or metrics"),
     ],
 )
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, line: str) -> None:
@@ -211,4 +232,4 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str,
     for name, lines in FILES.items():
         (tmp_path / name).write_text(to_lines(lines))
     with refused(line):
-        main(["score", *command.split()])
+        main(["board" if "--out" in command else "score", *command.split()])

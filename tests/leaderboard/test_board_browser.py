@@ -118,7 +118,7 @@ def test_dialogues_are_filtered_and_a_link_shows_its_group(
     page.get_by_label("Effect on the answer").select_option("")
     page.get_by_label("Run", exact=True).select_option(label="middling")
     page.get_by_label("answers", exact=True).select_option("wrong")
-    (wrong,) = (~run.report.arrays.correct for run in board.runs if run.name == "middling")
+    (wrong,) = (~run.report.correct for run in board.runs if run.name == "middling")
     assert count.inner_text().startswith(f"{wrong.sum()} documents")
     page.get_by_text("Show all").click()
     page.get_by_label("breaks the group").check()

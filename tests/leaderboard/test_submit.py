@@ -68,7 +68,7 @@ def submitted(run: BoardRun, *arguments: Any) -> Submission:
 
 def published() -> Submission:
     """A released run: only its answers are known."""
-    answers = to_run().report.predictions.answers
+    answers = to_run().record.answers
     known = Predictions([answer.model_copy(update={"response": None}) for answer in answers])
     run = to_run(answers=known, source="published", model=ModelRecord(name="gpt-3.5-turbo"))
     return submitted(run, "openai/gpt-3.5-turbo", datetime(2025, 11, 17))
@@ -134,7 +134,7 @@ def test_a_card_keeps_its_text_and_other_results(tmp_path: Path) -> None:
     results: list[EvalResult] = data.eval_results
     values = {result.metric_type: result.metric_value for result in results}
     assert values["accuracy"] == 0.9
-    assert values["robust_acc"] == round(run.report.robust_acc, 2)
+    assert values["robust_acc"] == round(run.report.metrics["robust_acc"].percent, 2)
     path.write_text(merged)
     assert card_with_results(path, [submitted(run)], DATASET).decode() == merged  # not repeated
     label = submitted(to_run(task="pragworld_manual_label"))

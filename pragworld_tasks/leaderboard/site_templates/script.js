@@ -264,7 +264,7 @@ const startCompare = () => {
       if (!only.length) lists[side].append(element("li", "nowhere"));
       for (const number of only) {
         const link = element("a", `${data.unit === "group" ? "Group" : "Row"} ${number}`);
-        link.href = `${dialogues}#${data.unit}-${number}`;
+        if (dialogues) link.href = `${dialogues}#${data.unit}-${number}`;
         const item = element("li");
         item.append(link);
         lists[side].append(item);
