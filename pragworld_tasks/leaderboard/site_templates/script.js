@@ -263,7 +263,7 @@ const startCompare = () => {
         );
       if (!only.length) lists[side].append(element("li", "nowhere"));
       for (const number of only) {
-        const link = element("a", `${data.unit === "group" ? "Group" : "Row"} ${number}`);
+        const link = element(dialogues ? "a" : "bdi", `${data.unit === "group" ? "Group" : "Row"} ${number}`);
         if (dialogues) link.href = `${dialogues}#${data.unit}-${number}`;
         const item = element("li");
         item.append(link);
