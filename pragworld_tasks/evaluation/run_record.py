@@ -94,13 +94,12 @@ class DataRecord(_Part):
     """The documents that were answered.
 
     Attributes:
-        split: a split, or what scores by groups are called.
         digest: `documents_digest` of all documents in order.
         responses_digest: the same of the documents that the model was given. It differs from
             `digest` where gold answers differ.
     """
 
-    split: str
+    split: str  # or what scores by groups are called
     documents: int
     groups: int
     digest: str

@@ -229,16 +229,14 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
         raise InputError(f"{path}: {part}; pass a whole run")
     predictions = read_predictions(path)
     split = predictions.logged[0].split if predictions.logged else None
-    return logged_run(path, predictions, split, name)
+    return logged_run(path, predictions, split, name or path.name)
 
 
-def logged_run(
-    path: Path, predictions: Predictions, split: Split | None, name: str = ""
-) -> NamedRun:
+def logged_run(path: Path, predictions: Predictions, split: Split | None, name: str) -> NamedRun:
     """Return the run in a file, with what lm-eval's results beside it say of it."""
     results, task = results_beside(path), task_and_date(path)[0]
     model = ModelRecord(name=path.stem)
-    run = NamedRun(name or path.name, "responses", split, predictions, model, [path])
+    run = NamedRun(name, "responses", split, predictions, model, [path])
     if not results or split is None:
         return run
     generator = None

@@ -100,7 +100,7 @@ def _score_groups(options: argparse.Namespace) -> None:
     records = []
     for path, report in zip(options.runs, reports, strict=False):  # the last may be `--against`
         print(f"{report.name}, {report.to_text()}")
-        run = logged_run(Path(path), report.predictions, report.split)
+        run = logged_run(Path(path), report.predictions, report.split, report.name)
         records.append(run.to_record(report).to_json())
         for other in reports[len(options.runs) :]:
             comparison = compare_scores(report, other)

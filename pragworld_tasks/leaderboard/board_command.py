@@ -75,11 +75,7 @@ def _board(options: argparse.Namespace) -> None:
 
 
 def write_site(files: Iterable[tuple[str, str]], folder: Path, overwrite: bool) -> int:
-    """Write a site, in place of the files of an older one, and return its size in bytes.
-
-    Raises:
-        InputError: The folder exists, and may not be overwritten or holds no site.
-    """
+    """Write a site, in place of the files of an older one, and return its size in bytes."""
     marker = folder / _MARKER
     if folder.exists() and not marker.is_file():
         raise InputError(f"{folder} is no site that `board` wrote; pass another folder")

@@ -5,11 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 from pragworld_tasks.data.documents import Document, check_yes_no
-from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
@@ -51,7 +50,6 @@ class Board:
 
     Attributes:
         title: the split, with the digest of its documents where two boards have the same split.
-            Of runs by groups, it is what `GroupedReport` calls so.
         runs: the runs in the order of their main metric; readers of the labels come last.
     """
 
@@ -133,9 +131,6 @@ def load_runs(
     """Return the runs that `find_runs` finds, the second of a name as `NAME (2)`.
 
     With `group_by`, they are samples of any task, as `score_groups` takes them.
-
-    Raises:
-        InputError: A run cannot be read or is not whole.
     """
     times: Counter[tuple[str, str]] = Counter()
     runs = []
@@ -149,20 +144,17 @@ def load_runs(
     return runs
 
 
-def _grouped_runs(
-    arguments: Sequence[str], group_by: str, metric: str | None
-) -> Iterator[BoardRun]:
-    for path in map(Path, arguments):
+def _grouped_runs(paths: Sequence[str], group_by: str, metric: str | None) -> Iterator[BoardRun]:
+    for path in map(Path, paths):
         report = score_groups(path, group_by, metric)
-        run = logged_run(path, report.predictions, report.split)
+        run = logged_run(path, report.predictions, report.split, report.name)
         yield BoardRun(run.name, run.to_record(report), report, run.files)
 
 
 def _split_runs(arguments: Sequence[str]) -> Iterator[BoardRun]:
-    released = cache(load_split)
     for run in find_runs(arguments):
-        on = run.split or common_split([run])
-        documents = released(on) if is_released(on) else run.documents()
+        on = common_split([run])
+        documents = run.documents()
         if documents is None:
             raise InputError(f"{run.name}: the responses do not hold their documents")
         check_yes_no(documents, "a board")
@@ -173,19 +165,13 @@ def _split_runs(arguments: Sequence[str]) -> Iterator[BoardRun]:
 
 
 def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
-    """Return a board for each set of documents that runs answered, in the order of the runs.
-
-    Raises:
-        InputError: Two runs have the same texts, but not the same groups or alterations.
-    """
+    """Return a board for each set of documents that runs answered, in the order of the runs."""
     by_data: dict[tuple[str, str], list[BoardRun]] = {}
     for run in runs:
         board = by_data.setdefault((run.record.data.split, run.record.data.digest), [])
         board.append(run)
-        of_run, of_board = (
-            ([*report.documents], [*report.tallies]) for report in (run.report, board[0].report)
-        )
-        if of_run != of_board:
+        first = board[0].report
+        if [*run.report.documents, *run.report.tallies] != [*first.documents, *first.tallies]:
             raise InputError(
                 f"{run.name} and {board[0].name}: the same texts, but other groups, alterations, "
                 "effects or metrics; put them on boards of their own"

@@ -29,11 +29,7 @@ _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_gen_toks": "ma
 
 
 def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict[Path, bytes]:
-    """Return the files of a run by their paths in the datastore; the same run gives the same.
-
-    Raises:
-        InputError: Nobody who evaluated the model is named, or no date.
-    """
+    """Return the files of a run by their paths in the datastore; the same run gives the same."""
     summary = _summary(submission, evaluator)
     content = json.dumps([summary, submission.record.to_json()], sort_keys=True)
     # The datastore takes random UUIDs (version 4) only; this one is as good as random.

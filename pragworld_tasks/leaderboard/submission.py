@@ -81,10 +81,6 @@ def to_submissions(
 
     Its name is the one that it was loaded by unless `model` is another, DEVELOPER/MODEL; `date` is
     when it answered, where the runs do not say it.
-
-    Raises:
-        InputError: The runs are not of one model that has a name, two are of the same task, or one
-            is no result that others could compare with.
     """
     submissions, loaded = [], set()
     for run in runs:
@@ -113,11 +109,7 @@ def to_submissions(
 
 
 def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
-    """Return the files of a submission to the leaderboard, by their names; `runs` has one run.
-
-    Raises:
-        InputError: The run has no results of lm-eval, or is not one that others can repeat.
-    """
+    """Return the files of a submission to the leaderboard, by their names; `runs` has one run."""
     run, *others = runs
     if others:
         raise InputError(f"{len(runs)} runs, of {run.name} first; pass the samples_*.jsonl of one")

@@ -53,11 +53,7 @@ class _Sample(LoggedSample):
 
 
 def verify(folder: Path) -> BoardRun:
-    """Check the submission in a folder and return its run.
-
-    Raises:
-        InputError: Something is missing, or not what the samples and our task give.
-    """
+    """Check the submission in a folder and return its run."""
     path, samples = folder / RECORD, sorted(folder.glob("samples_*.jsonl"))
     if not path.is_file() or len(samples) != 1 or len([*folder.iterdir()]) != 2:
         raise InputError(
