@@ -113,7 +113,6 @@ class RunRecord(_Part):
 
     Attributes:
         metrics, released, breakdowns, unreadable_reasons: as `ScoreReport` has them.
-        answers: one for each document; none of scores by groups.
         against: how another run compares, as `Comparison.to_json` returns it.
     """
 
@@ -127,7 +126,7 @@ class RunRecord(_Part):
     released: dict[str, Share] = Field(alias="published")
     breakdowns: dict[str, dict[str, dict[str, Share]]]
     unreadable_reasons: dict[str, int] = {}
-    answers: list[AnswerRecord]
+    answers: list[AnswerRecord]  # none where it is scored by groups
     against: dict[str, Any] | None = None
 
     @property
