@@ -36,12 +36,9 @@ _SMALL = 0.05
 
 @dataclass(frozen=True)
 class Similarity:
-    """How similar models are, and how often chance makes them at least as similar.
+    """How similar models are, and how often chance makes them as similar; NaN if undefined.
 
-    Attributes:
-        value: The measure; NaN where it is undefined, as are both p.
-        p: How often chance makes it at least as great.
-        holm: That p, corrected over all pairs and measures by the method of Holm.
+    `holm` is that p, corrected over all pairs and measures by the method of Holm.
     """
 
     value: float
@@ -70,9 +67,7 @@ class ModelPair:
 class LayerComparison:
     """The comparison of several models swept on the same documents with the same intervention.
 
-    Attributes:
-        intervention: The intervention of the first model; the others may have another seed.
-        by: Whether the sign or the evidence decides the sets of layers.
+    It is the intervention of the first model; the others may have another seed.
     """
 
     fingerprint: str

@@ -62,16 +62,13 @@ class Changes(NamedTuple):
 class PatchedProbability:
     """The probability of the altered prompt's gold answer, averaged over pairs.
 
-    Attributes:
-        probability: [layers] p in the original run, patched at the input of each layer.
-        intervals: [layers] its `metrics.LEVEL` intervals; NaN for pairs of one group.
-        original_run, altered_run: p in the plain runs, OR and AR.
+    The intervals of each layer are NaN for pairs of one group.
     """
 
-    probability: Sequence[float]
+    probability: Sequence[float]  # [layers], patched at the input of each
     intervals: Sequence[Interval]
-    original_run: float
-    altered_run: float
+    original_run: float  # OR
+    altered_run: float  # AR
     pairs: int
 
 

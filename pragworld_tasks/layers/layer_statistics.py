@@ -46,12 +46,7 @@ _EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 
 @dataclass(frozen=True)
 class StatisticsSettings:
-    """Settings of the statistics.
-
-    Attributes:
-        resamples: The number of bootstrap draws over groups.
-        alpha: The largest corrected p at which a layer counts as useful or harmful by evidence.
-    """
+    """Settings of the statistics; `alpha` is the largest corrected p that counts as evidence."""
 
     level: Annotated[float, Field(ge=0.5, le=0.999)] = LEVEL
     resamples: Annotated[int, Field(ge=1, le=1_000_000)] = RESAMPLES

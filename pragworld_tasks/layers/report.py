@@ -58,20 +58,16 @@ class Report:
         """
         text = read_text(path)
         head = _HEAD.match(text)
-        command = WRITERS[cls.schema]
-        if head is None or head[1] != cls.schema:
-            other = f"written by `{WRITERS[head[1]]}`; " if head and head[1] in WRITERS else ""
-            raise InputError(f"{path}: {other}give a file that `{command}` wrote")
-        if int(head[2]) != VERSION:
+        if not head or (head[1], int(head[2])) != (cls.schema, VERSION):
+            found = f"version {head[2]} of {head[1]}" if head else "no report"
             raise InputError(
-                f"{path}: version {head[2]} of {cls.schema}, but this pragworld reads version "
-                f"{VERSION}; make it anew with `{command}`, from the same model and documents"
+                f"{path}: {found}, not version {VERSION} of {cls.schema}; give a file that this "
+                f"pragworld's `{WRITERS[cls.schema]}` wrote"
             )
         try:
             return TypeAdapter(cls).validate_json(text)
         except ValidationError as error:
-            message = f"{path}: {first_problem(error)}; write the file again"
-            raise InputError(message) from error
+            raise InputError(f"{path}: {first_problem(error)}; write the file again") from error
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
         """Write what was observed to a JSON file.

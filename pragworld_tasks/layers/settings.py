@@ -64,10 +64,9 @@ class DataIdentity:
     """The documents that the model was evaluated on.
 
     Attributes:
-        split: The split that the documents are from; "own" for a user's documents or prompts.
-        fingerprint: A digest of the documents and their prompts. Equal fingerprints mean that two
-            models were evaluated on the same prompts and labels.
-        generator: The settings of generated documents; None for released ones.
+        split: Where they are from; "own" for a user's documents or prompts.
+        fingerprint: A digest of the documents, their prompts and labels.
+        generator: The settings of generated documents.
     """
 
     split: Split

@@ -57,7 +57,7 @@ LAYERS = str(EXAMPLES / "layers.json")
         ("ablate --model ./no-such-folder", r"model \./no-such-folder: there is no such folder$"),
         ("ablate --model no/such-model --out file/results", "file/results: Not a directory; choose a file that can"),
         ("patch --model no/such-model --out file", "file exists; pass --overwrite, or another name$"),
-        ("plot layers.json patching.json --out f.png", "patching.json: written by `pragworld-interp patch`; give a "),
+        ("plot layers.json patching.json --out f.png", "patching.json: version 3 of pragworld-patching, not "),
         ("plot patching.json --by sign --out f.png", "--by applies to files that `ablate` wrote, without --by-alt"),
         ("plot layers.json --by-alteration --by sign --out f.png", "--by applies to files that `ablate` wrote, wi"),
         ("plot trace.json trace.json --out f.png", "a figure shows one file of `patch --row`, without other"),

@@ -60,8 +60,8 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
         (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was swept with other positions than a; use the same for both"),
         (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
-        (lambda: read_layers(PATCHING), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
-        (lambda: read_patching(LAYERS), ".*: written by `pragworld-interp ablate`; give a file that `pragworld-interp patch` wrote"),
+        (lambda: read_layers(PATCHING), ".*: version 3 of pragworld-patching, not version 3 of pragworld-layers; give a file that this pragworld's `pragworld-interp ablate` wrote"),
+        (lambda: read_patching(LAYERS), ".*: version 3 of pragworld-layers, not version 3 of pragworld-patching; give a file that this pragworld's `pragworld-interp patch` wrote"),
         (lambda: ONE["a"].write(LAYERS), ".*layers.json exists; pass --overwrite, or another name"),
     ],
 )  # fmt: skip
@@ -77,8 +77,8 @@ def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str)
         ('"targets": [', '"goals": [', "targets: Field required; write the file again"),
         ('"mlp"', '"mlps"', "intervention.module: Input should be 'mlp', 'attention', 'heads' or 'block'; write the file again"),
         ('"gold": [', '"gold": [2, ', "documents.0.gold.0: Input should be less than or equal to 1; write the file again"),
-        ('"version": 3', '"version": 2', "version 2 of pragworld-layers, but this pragworld reads version 3; make it anew with `pragworld-interp ablate`, from the same model and documents"),
-        ('"schema"', '"scheme"', "give a file that `pragworld-interp ablate` wrote"),
+        ('"version": 3', '"version": 2', "version 2 of pragworld-layers, not version 3 of pragworld-layers; give a file that this pragworld's `pragworld-interp ablate` wrote"),
+        ('"schema"', '"scheme"', "no report, not version 3 of pragworld-layers; give a file that this pragworld's `pragworld-interp ablate` wrote"),
     ],
 )  # fmt: skip
 def test_a_file_is_refused_in_one_line(
