@@ -6,19 +6,12 @@ from tqdm.asyncio import tqdm_asyncio
 
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import LARGEST_VALUE
 from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.samples import ModelSamples
 
-# The paper's words.
-_SYSTEM = (
-    "You are an assistant designed to extract the final numerical answer from a given text. Return "
-    "only the number, with no additional words. If the answer is a range, return it in the format "
-    "a-b (e.g., 10-15), using a single hyphen with no spaces."
-)
-# The paper says what the value is, each time a little differently ("If no duration can …").
-_NOTHING = 'If no value can be inferred from the text, return "None".'
-
+_PROMPT = read_package_toml(__package__, "prompts.toml")["extraction"]
 _NUMBER = r"(?:-?\$|\$?-)?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
 _EXTRACTED = re.compile(rf"({_NUMBER})(?:\s?[-\u2013]\s?({_NUMBER}))?", re.ASCII)
 
@@ -59,13 +52,12 @@ def extract(samples: ModelSamples, endpoint: Endpoint) -> ModelSamples:
     suffix = re.sub(r"[^\w.-]", "_", endpoint.model)
     journal = samples.path.with_name(f"{samples.path.stem}.{suffix}.journal")
     responses = [text for texts in samples.responses for text in texts]
-    instruction = f"{question.extraction} {_NOTHING}"
     problems: list[UnansweredError] = []
 
     async def read(connection: Connection, response: str) -> float | None:
         """Return the value of a response, and note why a reply cannot be used."""
-        user = f"{instruction}\n\nAnswer text:\n{response}"
-        request = Request("extraction", endpoint.model, _SYSTEM, user, temperature=0.0)
+        user = _PROMPT["user"].format(instruction=question.extraction, response=response)
+        request = Request("extraction", endpoint.model, _PROMPT["system"], user, temperature=0.0)
         try:
             value = read_extracted(await connection.ask(request))
         except UnansweredError as error:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_whole
+from pragworld_tasks.files import read_package_toml, write_whole
 from pragworld_tasks.sensitivity.paraphrases import find_fault
 
 if TYPE_CHECKING:
@@ -31,28 +31,9 @@ TRIES = 3  # the most candidates that are tried for each that is wanted
 FIRST = 50  # candidates of which one must be accepted, or no more are tried
 _DECIMALS = 6  # of a distance; embeddings are no more precise than this
 
-# The paper's fifteen. A chain has at least one of the first three, the farthest from English.
-LANGUAGES = (
-    *("Chinese", "Japanese", "Arabic", "Turkish", "Finnish", "Korean", "Polish", "German"),
-    *("Russian", "Indonesian", "Vietnamese", "Hindi", "Swahili", "Spanish", "Hebrew"),
-)
+PROMPTS = read_package_toml(__package__, "prompts.toml")
+LANGUAGES: list[str] = PROMPTS["languages"]
 DISTANT = LANGUAGES[:3]
-
-# The paper's words.
-_TRANSLATOR = (
-    "You are a professional translator. Translate the user text to {language}. "
-    "Return *only* the translation\u2014no commentary."
-)
-_JUDGE = "You compare two prompts written for an AI assistant. Words in braces are placeholders."
-_JUDGMENT = """\
-First prompt:
-{prompt}
-
-Second prompt:
-{text}
-
-Do the two prompts express the same underlying request? They do if they ask for the same value
-under the same conditions. To ask for yes or no, or for nothing, is another request."""
 
 
 class Paraphrase(NamedTuple):
@@ -130,7 +111,8 @@ async def _translate(connection: Connection, prompt: str, number: int) -> Paraph
     """Return the prompt, translated through the languages of candidate `number` and back."""
     model, languages, text = connection.endpoint.model, language_chain(number), prompt
     for language in (*languages, "English"):
-        label, system = f"translation {number} to {language}", _TRANSLATOR.format(language=language)
+        system = PROMPTS["translation"]["system"].format(language=language)
+        label = f"translation {number} to {language}"
         request = Request(label, model, system, text, temperature=1.0, draw=number)
         reply = await connection.ask_structured(request, _Translation)
         text = reply.translation.strip()
@@ -138,8 +120,8 @@ async def _translate(connection: Connection, prompt: str, number: int) -> Paraph
 
 
 async def _is_same_request(connection: Connection, judge: str, prompt: str, text: str) -> bool:
-    user = _JUDGMENT.format(prompt=prompt, text=text)
-    request = Request("judge", judge, _JUDGE, user, temperature=0.0)
+    user = PROMPTS["judge"]["user"].format(prompt=prompt, text=text)
+    request = Request("judge", judge, PROMPTS["judge"]["system"], user, temperature=0.0)
     return (await connection.ask_structured(request, _Verdict)).same_request
 
 
