@@ -24,8 +24,6 @@ MOST_SHARED = 0.5  # of a conversation's word sequences, with its seed or anothe
 _GRAM = 4  # words
 _MOST_ENTITIES = 20  # of a kind in a reply
 _LONGEST_TURN, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 200, 200  # characters
-# Control characters, line breaks, and marks of direction.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
 _ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
 
@@ -176,7 +174,7 @@ def find_conversation_problem(
             return "the two speakers do not alternate", line
         if not text.strip() or len(text) > _LONGEST_TURN:
             return "a turn is empty or far too long", line[:_LONGEST_TURN]
-        if _CONTROLS.search(line):
+        if not line.isprintable():
             return "a turn holds control characters", line
     if abs(len(lines) - turns) > turns / 3:
         return "its length is not within a third of --turns", f"{len(lines)} turns"
@@ -246,7 +244,7 @@ def find_edit_problem(
             return "the edited line is not as in the conversation", edit.old
         if edit.new == edit.old or len(edit.new) > len(edit.old) + _LONGEST_EDIT:
             return "the edited line is the same or far longer", edit.new
-        if _CONTROLS.search(edit.new):
+        if not edit.new.isprintable():
             return "the edited line is not one line, or holds control characters", edit.new
         if edit.old[: label_end(edit.old)] != edit.new[: label_end(edit.new)]:
             return "the speaker's label changes", edit.new
@@ -299,18 +297,15 @@ def _changes_one_word(old: str, new: str, alteration: str) -> bool:
         before, after = (_with_not(words) for words in (before, after))
         if _adds_negation(before, after) or _adds_negation(after, before):
             return True
-    differing = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
-    changed = [pair for pair in differing if any(map(is_of_kind, pair))]
-    return (
-        len(before) == len(after)
-        and len(changed) == 1
-        and (alteration == "Negation" or all(map(is_of_kind, changed[0])))
-        and all(_agree(*pair) for pair in differing if pair != changed[0])
-    )
+    if len(before) != len(after):
+        return False
+    changed = [pair for pair in zip(before, after, strict=True) if not _agree(*pair)]
+    is_either = any if alteration == "Negation" else all
+    return len(changed) == 1 and is_either(map(is_of_kind, changed[0]))
 
 
 def _agree(old: str, new: str) -> bool:
-    """Return whether two words are the same in the singular and in the plural."""
+    """Return whether two words are the same, perhaps one in the singular and one in the plural."""
     verbs = PLURAL_VERBS.get(old) == new or PLURAL_VERBS.get(new) == old
     return verbs or number_forms(old)[0] == number_forms(new)[0]
 
@@ -342,7 +337,7 @@ def find_question_problem(context: str, question: str) -> Objection | None:
     words = _words(question)
     if not question.endswith("?") or "?" in question[:-1] or len(question) > _LONGEST_QUESTION:
         return "it is not one short question", question
-    if _CONTROLS.search(question):
+    if not question.isprintable():
         return "it holds control characters", question
     if len(words) < 3 or words[0] not in word_list("auxiliaries") or "or" in words:
         return "it is not a question of yes or no", question

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -73,24 +73,14 @@ class EntityLists(AuthoringRecord):
     locations: tuple[str, ...]
 
 
-class Triplet(NamedTuple):
-    """What a conversation is built around."""
-
-    agent: str
-    object: str
-    location: str
-
-
 @dataclass(frozen=True)
 class AuthoredConversation:
     """What an attempt has written: a conversation, and the entities that occur in it.
 
-    Those of the triplets are in focus.
+    Those of its two triplets are in focus.
     """
 
     number: int
-    kind: Kind
-    triplets: tuple[Triplet, Triplet]
     entities: Entities
     context: str
 

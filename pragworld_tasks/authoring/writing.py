@@ -23,7 +23,6 @@ from pragworld_tasks.authoring.records import (
     AuthoringRecord,
     EntityLists,
     Seed,
-    Triplet,
     VotedDocument,
 )
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
@@ -159,14 +158,13 @@ async def write_conversation(
         asker.drop(prompt, number, problem)
         return None
     lists: Any = {f"focus_{kind}": focus.all(kind) for kind in ENTITY_KINDS}
-    return AuthoredConversation(number, seed.kind, triplets, replace(mentioned, **lists), context)
+    return AuthoredConversation(number, replace(mentioned, **lists), context)
 
 
-def draw_triplets(entities: Entities, random: StableRandom) -> tuple[Triplet, Triplet]:
+def draw_triplets(entities: Entities, random: StableRandom) -> list[tuple[str, ...]]:
     """Draw two triplets of an agent, an object and a location that share nothing."""
     drawn = (random.sample(entities.all(kind), _LEAST) for kind in ENTITY_KINDS)
-    first, second = (Triplet(*names) for names in zip(*drawn, strict=True))
-    return first, second
+    return list(zip(*drawn, strict=True))
 
 
 def _line(turn: Turn) -> str:

@@ -55,14 +55,10 @@ def dropped_by(asking: Asker) -> list[str]:
 
 
 def conversation(context: str, **lists: tuple[str, ...]) -> AuthoredConversation:
-    """A conversation around two triplets, of the first two entities of each kind."""
+    """A conversation around the first two entities of each kind."""
     listed: Any = {kind: lists.get(kind, ()) for kind in ENTITY_KINDS}
     entities = Entities(**listed, **{f"focus_{kind}": listed[kind][:2] for kind in listed})
-    first, second = (
-        records.Triplet(*("".join(names[place : place + 1]) for names in listed.values()))
-        for place in (0, 1)
-    )
-    return AuthoredConversation(0, "general", (first, second), entities, context)
+    return AuthoredConversation(0, entities, context)
 
 
 SEED = records.Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
@@ -144,12 +140,12 @@ def written(texts: Sequence[str], speakers: Sequence[str], **lists: list[str]) -
 def test_a_conversation_lists_the_entities_that_occur_those_of_its_triplets_first() -> None:
     texts = ("Ann: Where are\nthe {0[1]}?", *TEXTS[1:])
     made, _ = written(texts, ("Ann", "Ben"), agents=["Zebulon"], locations=["the hall", "garden"])
-    first, second = made.triplets
-    assert made.entities.agents == (first.agent, second.agent)
-    assert {*made.entities.locations} == {first.location, second.location} | (
+    agents, objects, locations = map(made.entities.focus, ENTITY_KINDS)
+    assert made.entities.agents == agents
+    assert {*made.entities.locations} == {*locations} | (
         {"hall"} & {*re.findall(r"\w+", made.context)}
     )
-    assert made.context.splitlines()[0] == f"Ann: Where are the {first.object}?"
+    assert made.context.splitlines()[0] == f"Ann: Where are the {objects[0]}?"
 
 
 @pytest.mark.parametrize(
