@@ -97,17 +97,17 @@ def _score_groups(options: argparse.Namespace) -> None:
 
     paths = [*options.runs, *filter(None, [options.against])]
     reports = [score_groups(path, options.group_by, options.metric) for path in paths]
-    records = []
+    records = {}
     for path, report in zip(options.runs, reports, strict=False):  # the last may be `--against`
         print(f"{report.name}, {report.to_text()}")
         run = logged_run(Path(path), report.predictions, report.split, report.name)
-        records.append(run.to_record(report).to_json())
+        records[path] = run.to_record(report).to_json()
         for other in reports[len(options.runs) :]:
             comparison = compare_scores(report, other)
             print(comparison.to_text())
-            records[-1]["against"] = comparison.to_json()
+            records[path]["against"] = comparison.to_json()
     if options.json:
-        write_json(options.json, {"runs": records} if len(records) > 1 else records[0])
+        write_json(options.json, {"runs": records} if len(records) > 1 else records[path])
 
 
 def _score_splits(options: argparse.Namespace) -> None:

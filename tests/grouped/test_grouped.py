@@ -224,6 +224,7 @@ FILES = {
         ("good --metric acc", "--metric: not without --group-by"),
         ("good --metric acc --out site", "--metric: not without --group-by"),
         ("good --demo --group-by target --out site", "leave it out to show your own"),
+        ("low.json --out site", "the responses do not hold their documents"),
         ("low good --group-by target --out site", "other groups, alterations, effects or metrics"),
     ],
 )
@@ -231,5 +232,6 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str,
     monkeypatch.chdir(tmp_path)
     for name, lines in FILES.items():
         (tmp_path / name).write_text(to_lines(lines))
+    main(["score", "good", "low", "--group-by", "target", "--json", "low.json"])
     with refused(line):
         main(["board" if "--out" in command else "score", *command.split()])
