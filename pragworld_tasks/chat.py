@@ -119,9 +119,7 @@ class Connection:
     async def ask(self, request: Request) -> str:
         """Return the text of the reply, without reasoning; never empty.
 
-        Raises:
-            UnansweredError: There is no usable reply.
-            InputError: The endpoint or the journal cannot be used at all.
+        Without a usable reply, it raises an `UnansweredError`.
         """
         return await self._ask(request, str)
 

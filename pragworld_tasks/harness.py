@@ -135,10 +135,8 @@ _KINDS: Mapping[str, type] = getattr(ConfigurableTask, "_registry", {})
 class CheckedTask(ConfigurableTask):
     """A task that checks its run before the first request is sent.
 
-    Attributes:
-        aggregations: For metrics that are not in the task's file, how the items of each give its
-            value, and its standard error, which lm-eval looks for under `<metric>_stderr`.
-        settings: The keys of `--metadata` that the task reads.
+    `aggregations` says how the items of each metric give its value, and its standard error, which
+    lm-eval looks for under `<metric>_stderr`; `settings`, which keys of `--metadata` it reads.
     """
 
     aggregations: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}

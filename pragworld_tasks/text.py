@@ -55,27 +55,17 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number and what is counted, in the singular for one.
-
-    >>> format_count(1, "group"), format_count(1200, "group")
-    ('1 group', '1,200 groups')
-    """
+    """Return a number and what is counted, in the singular for one."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def format_size(documents: int, groups: int) -> str:
-    """Return how many documents there are, and in how many groups.
-
-    >>> format_size(1200, 1)
-    '1,200 documents, 1 group'
-    """
+    """Return how many documents and groups there are, as in `1,200 documents, 1 group`."""
     return f"{format_count(documents, 'document')}, {format_count(groups, 'group')}"
 
 
 def format_number(number: float | None, digits: str = ".3f") -> str:
     """Return a number without a sign if it rounds to 0, or a dash where it is None or NaN.
-
-    The format, `digits`, may begin with a sign.
 
     >>> format_number(0.5), format_number(-0.0001), format_number(-0.001, "+.2f")
     ('0.500', '0.000', '+0.00')
@@ -165,9 +155,6 @@ class Piece(NamedTuple):
 
 def diff_lines(original: str, altered: str) -> list[list[Piece]]:
     r"""Return the lines of an altered text, with the words that were removed from the original.
-
-    Without the words removed, the lines are those of the altered text; without the words added,
-    those of the original one.
 
     Examples:
         >>> for line in diff_lines("Alice: Hi\nBob: All left", "Alice: Hi\nBob: Some left"):

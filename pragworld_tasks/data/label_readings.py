@@ -1,9 +1,7 @@
 """Three blind readings of the manual split: which gold labels they dispute, and which they miss.
 
 Three language-model annotators of one family read all 500 questions, blind to the gold labels and
-to each other, and answered yes, no or unknown with a reason. Being of one family, they are not as
-independent of each other as three people would be. Nothing here changes a label: the readings say
-which figures to report beside the released ones.
+to each other, and answered yes, no or unknown with a reason. Nothing here changes a label.
 """
 
 import functools
@@ -26,10 +24,7 @@ class LabelReadings:
     Attributes:
         row: the document's row in the released file, from 0.
         document: the digest of the document that was read, with its gold answer.
-        gold: the released gold answer.
-        readings: the three answers.
-        sure: whether each annotator was sure.
-        reasons: a note of each annotator; empty where there was nothing to say.
+        readings, sure, reasons: what each annotator answered, whether it was sure, and why.
         dispute: why all three contradict the gold answer, in our words; empty where they don't.
     """
 
@@ -75,10 +70,7 @@ class LabelReadings:
 
     @property
     def is_undetermined(self) -> bool:
-        """Whether the label rests on a convention: gold is no, and at least two read unknown.
-
-        For most of these documents the convention is that what was never said is no.
-        """
+        """Whether the label rests on a convention: gold is no, and at least two read unknown."""
         return self.gold == "no" and self.readings.count("unknown") >= 2
 
 

@@ -53,8 +53,6 @@ def conventions_prompt(document: Document | Mapping[str, Any]) -> str:
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
-        >>> conventions_prompt(document).splitlines()[0].partition(".")[0]
-        'Answer no to what the conversation neither says nor implies'
         >>> conventions_prompt(document).endswith(evaluation_prompt(document))
         True
     """
@@ -75,14 +73,7 @@ def label_prompt(document: Document | Mapping[str, Any]) -> str:
 def label_completion(answer: str, chat_template: bool) -> str:
     """Return the text of a label behind Prompt 2, as lm-eval, sweeps and the trainer put it there.
 
-    Args:
-        answer: the label.
-        chat_template: whether the prompt is the turn of a user in a chat template. The label then
-            begins the assistant's turn; otherwise a space stands before it.
-
-    Examples:
-        >>> label_completion("yes", chat_template=False)
-        ' yes'
+    A space stands before it, unless a chat template makes it the beginning of a turn.
     """
     return answer if chat_template else f" {answer}"
 

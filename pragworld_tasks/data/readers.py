@@ -1,8 +1,7 @@
 """Readers of the released files, which settle every quirk of theirs.
 
 Stray flags and tally rows, misspelt categories and missing group ids stop here, so nothing else
-reads a column by its name. A malformed file is refused with an `InputError` that names the row,
-counted from 0 as in the paper's code, and the line that an editor shows.
+reads a column by its name.
 """
 
 import csv

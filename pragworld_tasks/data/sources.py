@@ -31,14 +31,7 @@ _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
 
 @dataclass(frozen=True)
 class ReleasedFile:
-    """A file of the released repository at `COMMIT`, and its known properties.
-
-    Attributes:
-        path: path inside the repository.
-        counts: number of documents, groups and documents with the answer yes.
-        digest, texts_digest: `documents_digest` and `texts_digest` of the file's documents; None
-            where the whole file has never been seen here.
-    """
+    """A file of the released repository at `COMMIT`, as `released_files.toml` describes it."""
 
     path: str
     counts: tuple[int, int, int]

@@ -1,8 +1,6 @@
 """The answer in a response: yes or no, or another label.
 
-`read_answer` is the default. It reads what a careful person would, and refuses to guess elsewhere:
-an unreadable response counts as wrong, and its share is reported. `read_answer_released` is the
-reading behind the paper's tables.
+`read_answer` is the default; `read_answer_released` is the reading behind the paper's tables.
 
 A label is a claim where it stands like an answer: at the start of a sentence (behind openers
 such as `Well,` or `Based on the conversation,`), behind a label (`Answer:`, `the answer is`), or

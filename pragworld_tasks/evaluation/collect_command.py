@@ -50,7 +50,6 @@ def add_collect(commands: Commands) -> None:
 
 
 def _collect(options: argparse.Namespace) -> None:
-    """Run lm_eval, or resume a run: its samples and results are those of an uninterrupted one."""
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api import registry
 

@@ -4,7 +4,6 @@ lm-eval tells a task neither the model nor its arguments nor the other tasks. Th
 variables of its `simple_evaluate` and `evaluate`, which call the task.
 """
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
 _MODEL_KEY = "pragworld: the model"  # in a cache of responses, whose other keys are digests
-_SIMILARITY = 0.75  # low enough for `num_groups` to suggest `groups`
 _LONG = 8_000  # characters: about 2,000 tokens, more than any prompt of ours has
 
 
@@ -45,16 +43,13 @@ def _evaluator_variables() -> dict[str, Any]:
 
 
 def _check_settings(keys: Sequence[str], tasks: Mapping[str, Any]) -> None:
-    """Refuse keys that no task reads; those of other packages may read what ours do not know."""
-    ours = [task for task in tasks.values() if hasattr(task, "settings")]
-    settings = sorted({setting for task in ours for setting in task.settings})
-    for key in [key for key in keys if key not in settings]:
-        similar = difflib.get_close_matches(key.lower(), settings, n=1, cutoff=_SIMILARITY)
-        if similar or len(ours) == len(tasks):
-            known = f"did you mean {similar[0]!r}?" if similar else f"they have {settings}"
-            raise InputError(
-                f"--metadata: {key!r} is not a setting of the tasks of this run; {known}"
-            )
+    """Refuse keys that no task reads; those of other packages may read any."""
+    settings = {name for task in tasks.values() for name in getattr(task, "settings", keys)}
+    if unread := [key for key in keys if key not in settings]:
+        raise InputError(
+            f"--metadata: {unread[0]!r} is not a setting of the tasks of this run; they have "
+            f"{sorted(settings)}"
+        )
 
 
 def _check_cache(lm: Any, arguments: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ def last_line(evaluation: Evaluation) -> str:
     ("options", "task", "metadata", "line"),
     [
         ("--num_fewshot 2", "pragworld_generated", {}, "--num_fewshot 2: the pragworld tasks are"),
-        ("", "pragworld_generated_perplexity", {"Seed": 5}, "'Seed' is not .* did you mean 'seed'"),
+        ("", "pragworld_generated_perplexity", {"Seed": 5}, "'Seed' is not .*'seed', 'split'"),
         (
             "--model_args max_length=9",
             "pragworld_manual,world_model_travel_miami",
