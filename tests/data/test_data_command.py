@@ -10,19 +10,13 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.sources import FILES
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the sample files, which PRAGWORLD_DATA names, and an empty cache."""
+def test_check_prints_an_audit_and_says_where_each_split_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "data"
     shutil.copytree(SAMPLES, folder)
     monkeypatch.setenv("PRAGWORLD_DATA", str(folder))
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
-    return folder
-
-
-def test_check_prints_an_audit_and_says_where_each_split_is(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     main(["data", "check"])
     parts = capsys.readouterr().out.split("\n  from ")
     manual, synthetic, entity_tracking = parts[:3]
@@ -37,15 +31,5 @@ def test_check_prints_an_audit_and_says_where_each_split_is(
     assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
     (folder / FILES["synthetic"].path).unlink()
     main(["data", "check", "synthetic"])
-    absent = f"synthetic: neither in PRAGWORLD_DATA nor in the cache, {folder.parent / 'cache'}"
+    absent = f"synthetic: neither in PRAGWORLD_DATA nor in the cache, {tmp_path / 'cache'}"
     assert capsys.readouterr().out.startswith(absent)
-
-
-def test_check_of_the_released_files_finds_what_is_known(
-    released_data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["data", "check", "manual", "entity_tracking"])
-    output = capsys.readouterr().out
-    assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in output
-    assert "effect contradicts the labels in rows 40, 125, 344, 433\n" in output
-    assert "not the released file" not in output

@@ -183,9 +183,12 @@ def test_comparison_of_two_runs(
     assert line.format("documents", 6, "0.0312") in shown
     assert line.format("groups", 3, "0.25") in shown
     assert "\nright.jsonl minus yes.jsonl\n" in shown
-    first, second = (find_runs([str(path)], "manual")[0].score(MANUAL) for path in (right, yes))
+    (run,), (other,) = (find_runs([str(path)], "manual") for path in (right, yes))
+    first, second = run.score(MANUAL), other.score(MANUAL)
     comparison = compare_scores(first, second)
-    assert str(comparison) in shown
+    assert shown == f"{first.to_text()}\n{comparison.to_text()}\n"
+    record = {**run.to_record(first).to_json(), "against": comparison.to_json()}
+    assert json.loads(out.read_text()) == record
     rows = table(str(comparison))
     assert list(rows["acc"].values())[1:4] == ["100.00", "40.00", "+60.00"]
     assert list(rows["acc"])[1:3] == ["right.jsonl", "yes.jsonl"]

@@ -18,7 +18,6 @@ from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.task_metrics import (
     data_set_rows,
-    score_likelihoods,
     score_response,
     unreadable_share,
 )
@@ -27,7 +26,7 @@ from pragworld_tasks.link import task_folder
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
 RECORDS = data_set_rows(DOCUMENTS)
 responses = st.lists(
-    st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
+    st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no", None]),
     min_size=len(DOCUMENTS),
     max_size=len(DOCUMENTS),
 )
@@ -49,7 +48,7 @@ AGGREGATION = load("pragworld_manual").aggregation()
 
 @given(responses, st.randoms())
 def test_items_in_any_order_give_the_metrics_of_the_run(
-    answers: list[str], order: random.Random
+    answers: list[str | None], order: random.Random
 ) -> None:
     items = [score_response(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
     order.shuffle(items)
@@ -70,12 +69,6 @@ def test_a_task_has_the_metrics_that_its_documents_have(split: str) -> None:
     assert set(task.aggregation()) == set(items) == set(task.higher_is_better())
     worse = {metric for metric, higher in task.higher_is_better().items() if not higher}
     assert worse == {"unreadable", *(metric for metric in items if metric.endswith("_stderr"))}
-
-
-def test_what_is_no_answer_and_which_label_is_likelier() -> None:
-    assert score_response(RECORDS[0], [None])["unreadable"] == 1.0  # an API did not send any
-    assert score_likelihoods(RECORDS[0], [(-1.0, True), (-2.0, False)])["acc"] == 1.0
-    assert score_likelihoods(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
 
 
 def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -> None:
