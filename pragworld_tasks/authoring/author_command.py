@@ -1,7 +1,6 @@
 """The commands `pragworld-tasks author` and `pragworld-tasks review`."""
 
 import argparse
-import math
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
@@ -86,9 +85,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.documents import check_yes_no
     from pragworld_tasks.data.sources import load_split
 
-    at_least(options, groups=1, turns=4, variants=1, concurrency=1)
-    if not 0 <= options.temperature < math.inf:
-        raise InputError(f"--temperature {options.temperature:g}: must be at least 0")
+    at_least(options, groups=1, turns=4, variants=1, concurrency=1, temperature=0)
     settings = AuthoringSettings(
         Endpoint(options.base_url, options.model, options.concurrency, options.timeout),
         tuple(options.panel or [options.model] * _SAMPLES),

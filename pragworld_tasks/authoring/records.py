@@ -48,12 +48,7 @@ def write_records(path: Path, records: Iterable[AuthoringRecord]) -> None:
 
 
 class Seed(AuthoringRecord):
-    """A line of the file of `--seeds`.
-
-    Attributes:
-        conversation: A conversation, one utterance per line, each with its speaker's label.
-        kind: Which of the paper's prompts suits it (Tables 11 to 13).
-    """
+    """A line of the file of `--seeds`; `kind` names the paper's prompts (Tables 11 to 13)."""
 
     conversation: str = Field(pattern=r"\S")
     kind: Kind = "general"
@@ -100,7 +95,6 @@ class VotedDocument(AuthoringRecord):
     Attributes:
         conversation: The number of the attempt, or of the group of a given document.
         variant: 0 for the original, then the number of the alteration.
-        alteration: One of `ALTERATIONS`; None for the original.
         row: The place, from 0, of a document that the user provided in its file.
         given: The label of a document that the user provided.
     """

@@ -20,13 +20,10 @@ _FOLDS = 5
 
 
 class ShortcutCheck(NamedTuple):
-    """How often words alone give the right answer.
+    """How often words of some texts alone give the right answer.
 
-    Attributes:
-        texts: Whose words.
-        accuracy: The balanced accuracy, cross-validated by group: the mean of the shares of right
-            answers where yes is right, and where no is. An answer that is always the same gets 0.5.
-        interval: Its 95% interval, by bootstrap over groups.
+    It is the balanced accuracy, cross-validated by group: the mean of the shares of right answers
+    where yes is right, and where no is. An answer that is always the same gets 0.5.
     """
 
     texts: str
@@ -70,14 +67,9 @@ def check_shortcuts(documents: Sequence[Document]) -> list[ShortcutCheck]:
 def word_regression(texts: int, longest: int, least_documents: int, strength: float) -> "Pipeline":
     """Return an untrained logistic regression on the words of each text of a document.
 
-    It learns from an array with a row for each document, and a column for each of its texts. Yes
-    and no weigh the same, however often they are right.
-
-    Args:
-        texts: the number of texts of a document; the words of each are features of their own.
-        longest: the largest number of consecutive words that make a feature.
-        least_documents: in how many of the documents to learn from a feature has to occur.
-        strength: the inverse of the regularization.
+    It learns from an array with a row for each document, and a column for each of its texts, whose
+    words, up to the `longest` number of consecutive ones in `least_documents`, are features of
+    their own. Yes and no weigh the same, however often they are right.
     """
     from sklearn.compose import make_column_transformer
     from sklearn.feature_extraction.text import CountVectorizer

@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from pragworld_tasks.authoring import checks
 from pragworld_tasks.authoring.checks import speakers_of
 from pragworld_tasks.authoring.records import (
@@ -27,7 +25,7 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.data.documents import ALTERATION_COUNTS
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Entities
@@ -52,13 +50,7 @@ def read_seeds(path: Path) -> list[Seed]:
     """
     seeds = []
     for where, record in read_json_lines(path):
-        try:
-            seed = Seed.model_validate(record)
-        except ValidationError as error:
-            where.refuse(
-                f'{first_problem(error)}; a seed is a line such as {{"conversation": '
-                '"Ann: Where is the tea?\\nBen: In the hall.", "kind": "general"}'
-            )
+        seed = where.validate(Seed, record)
         if len(speakers := speakers_of(seed.conversation)) != 2:
             where.refuse(
                 f"the conversation has {len(speakers)} speakers; write one of two, each utterance "

@@ -61,7 +61,6 @@ class PatchingReport(Report):
 
     Attributes:
         positions: The positions that were patched; see `settings.PARTS_OF_PAIRS`.
-        pairs: The effects of each pair, kept or not.
         module: What was patched: the residuals at the input of layers, or outputs of their parts.
         into: Which prompt of a pair was patched.
         chosen: What was patched in turn; none for each layer.

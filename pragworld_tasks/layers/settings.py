@@ -37,10 +37,8 @@ class ModelIdentity:
         name: The name on the Hugging Face hub, or the folder, as the user gave it.
         adapter: The PEFT adapter, if any, and behind an @ the first digits of a digest of its
             weights.
-        layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; or the labels of all
             prompts. As text, or as the vocabulary has them where two have the same text.
-        chat_template: Whether prompts went through the model's chat template.
     """
 
     name: str

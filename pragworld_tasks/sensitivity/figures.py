@@ -186,12 +186,5 @@ def _legend(figure: "Figure", note: str = "") -> None:
         for axes in figure.axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside upper center",
-        ncols=2,
-        title=note or None,
-        title_fontsize="small",
-        alignment="left",
-    )
+    place: _Style = {"loc": "outside upper center", "ncols": 2, "alignment": "left"}
+    figure.legend(handles.values(), handles, title=note or None, title_fontsize="small", **place)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
@@ -18,6 +20,10 @@ del _NUMBER_WORDS["one"]  # mostly a pronoun
 _OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 
+class _Wording(BaseModel):
+    text: str
+
+
 def shipped_paraphrases(question: str) -> list[str]:
     """Return the paraphrases that are part of this package, by the name of the question."""
     return read_paraphrases(Path(__file__).with_name("paraphrases") / f"{question}.jsonl")
@@ -25,12 +31,7 @@ def shipped_paraphrases(question: str) -> list[str]:
 
 def read_paraphrases(path: Path) -> list[str]:
     """Read a file as `pragworld-tasks paraphrase` writes it: JSON lines with a `text`."""
-    paraphrases = []
-    for where, record in read_json_lines(path):
-        if not isinstance(text := record.get("text"), str):
-            where.refuse('not a paraphrase; each line must be like {"text": "…", "source": "…"}')
-        paraphrases.append(text)
-    return paraphrases
+    return [where.validate(_Wording, record).text for where, record in read_json_lines(path)]
 
 
 def read_paraphrases_of(prompt: str | None, path: Path) -> list[str]:

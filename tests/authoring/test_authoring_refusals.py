@@ -19,10 +19,10 @@ PROMPTS = f"{AUTHOR} --prompts mine.toml"
     ("command", "content", "line"),
     [
         (f"{AUTHOR} --turns 3", "", "--turns 3: must be at least 4"),
-        (f"{AUTHOR} --temperature nan", "", "--temperature nan: must be at least 0"),
+        (f"{AUTHOR} --temperature -1", "", "--temperature -1.0: must be at least 0"),
         (f"{AUTHOR} --out theirs", "", "theirs: has other files than an `author` run's; choose another"),
 
-        (AUTHOR, f"{SEED}\n{{}}", r"line 2\): conversation: Field required; a seed is a line such as"),
+        (AUTHOR, f"{SEED}\n{{}}", r"line 2\): conversation: Field required$"),
         (AUTHOR, '{"conversation": "Ann: a\\nAnn: b"}', "has 1 speakers; write one of two"),
 
         (f"{AUTHOR} --prompts none.toml", "", "none.toml: No such file"),

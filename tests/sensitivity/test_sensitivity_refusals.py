@@ -73,7 +73,7 @@ PARAPHRASE = f"paraphrase {LLM} --prompt travel_miami --out runs"
         (f"{COLLECT} --model none", r"lm_eval failed with ValueError \(Attempted to load model 'n"),
         (f"{COLLECT} {METADATA % 'none'}", "none.jsonl: No such file"),
         (f"{COLLECT} {METADATA % 'slots'}", "slots.jsonl, row 0: must hold {distance_km} exactly"),
-        ("paraphrase --prompt {a} --check keys.jsonl", r"row 0 \(line 1\): not a paraphrase; eac"),
+        ("paraphrase --prompt {a} --check keys.jsonl", r"row 0 \(line 1\): text: Field required$"),
         ("paraphrase --prompt travel_miami", "^paraphrase: needs --base-url, or --check FILE$"),
         (f"{PARAPHRASE} --prompt 'How are you?'", r"^prompt 'How are you\?': has 0 slots; write o"),
         (f"{PARAPHRASE} --prompt 'From {{a}}  on?'", "line breaks or stray spaces; correct that$"),
