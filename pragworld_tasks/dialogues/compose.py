@@ -9,9 +9,8 @@ from zlib import crc32
 from pragworld_tasks.dialogues.forms import verbalize, verbalize_one
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.styles import domain_style
 from pragworld_tasks.dialogues.topics import COMMON_TOPICS, TOPICS, Scene
-from pragworld_tasks.dialogues.vocabulary import Domain, Names
+from pragworld_tasks.dialogues.vocabulary import Domain, Names, domain_style
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
     ASKS_THING,

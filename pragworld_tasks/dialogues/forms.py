@@ -16,8 +16,7 @@ from pragworld_tasks.dialogues.sentences import (
     places_of,
     statement,
 )
-from pragworld_tasks.dialogues.styles import domain_style
-from pragworld_tasks.dialogues.vocabulary import Domain
+from pragworld_tasks.dialogues.vocabulary import Domain, domain_style
 from pragworld_tasks.dialogues.world import NOTHING_SAID, Claim, Exchange
 from pragworld_tasks.files import read_package_toml
 

@@ -11,8 +11,7 @@ from itertools import product
 from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.data.documents import Answer, Basis
-from pragworld_tasks.dialogues.styles import domain_style
-from pragworld_tasks.dialogues.vocabulary import Domain, Names, NounNumber, number_of
+from pragworld_tasks.dialogues.vocabulary import Domain, Names, NounNumber, domain_style, number_of
 from pragworld_tasks.dialogues.world import REPLIER, Cell, State
 from pragworld_tasks.files import read_package_toml
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pragworld_tasks.dialogues.styles import Style
-from pragworld_tasks.dialogues.vocabulary import WOMEN, number_of, singular
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Style, number_of, singular
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Exchange
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text import ONES

@@ -11,7 +11,7 @@ from pragworld_tasks.files import read_package_toml
 
 QUESTION_DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
 # As in Python's format strings, a word in double braces is text. So are the braces of JSON.
-_FIELD = re.compile(r"\{\{\w+\}\}|\{\w*\}")
+FIELD = re.compile(r"\{\{\w+\}\}|\{\w*\}")
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,7 @@ def slot_of(prompt: str) -> str:
 
 def slots_in(text: str) -> list[str]:
     """Return the slots of a text, with their braces."""
-    return [field for field in fields_in(text) if not field.startswith("{{") and field != "{}"]
-
-
-def fields_in(text: str) -> list[str]:
-    """Return the slots of a text, its words in double braces, and its empty braces."""
-    return _FIELD.findall(text)
+    return [name for name in FIELD.findall(text) if not name.startswith("{{") and name != "{}"]
 
 
 def fill_slot(text: str, value: str) -> str:
@@ -90,4 +85,4 @@ def fill_slot(text: str, value: str) -> str:
             return field[0][1:-1]
         return field[0] if field[0] == "{}" else value
 
-    return _FIELD.sub(replacement, text)
+    return FIELD.sub(replacement, text)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
+from pragworld_tasks.sensitivity.open_questions import FIELD, slot_of, slots_in
 from pragworld_tasks.text import NUMBER_VALUES
 
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
@@ -53,7 +53,7 @@ def find_fault(prompt: str, paraphrase: str) -> str | None:
     slot = slot_of(prompt)
     if slots_in(paraphrase) != [slot]:
         return f"not exactly one {slot}"
-    if sorted(fields_in(paraphrase)) != sorted(fields_in(prompt)):
+    if sorted(FIELD.findall(paraphrase)) != sorted(FIELD.findall(prompt)):
         return "other words in braces"
     if paraphrase != " ".join(paraphrase.split()):
         return "line breaks or stray spaces"
