@@ -39,7 +39,7 @@ README_LINES = 160
 BUDGETS = {
     "pragworld_tasks/*.py": 1_460,
     "pragworld_tasks/data": 1_199,
-    "pragworld_tasks/evaluation": 2_745,  # goal: 2,730
+    "pragworld_tasks/evaluation": 2_724,
     "pragworld_tasks/grouped": 587,  # with `score` and what it alone needs, which was evaluation's
     "pragworld_tasks/sensitivity": 2_160,
     "pragworld_tasks/quantities": 1_480,
@@ -54,7 +54,7 @@ BUDGETS = {
     "pragworld_train": 2_700,
 }
 # The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_586  # goal: 12,600
+NINE_ROOMS = 12_565
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000

@@ -1,7 +1,6 @@
 """The command `pragworld-tasks collect`: it runs lm_eval so that an interrupted run resumes.
 
-It runs lm_eval's own command with a model that answers a few prompts at a time and keeps their
-responses in a journal. A rerun takes from it what is there and asks for the rest. Each chunk is
+Its model answers a few prompts at a time and keeps their responses in a journal. Each chunk is
 seeded by its requests, not by what ran before it, so on one machine a model that samples with torch
 writes the same responses whether or not its run was interrupted.
 """

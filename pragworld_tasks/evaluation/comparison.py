@@ -48,11 +48,7 @@ class Comparison(Printed):
 
     @cached_property
     def figures(self) -> dict[str, Figures]:
-        """The figures by metric.
-
-        Intervals use the same draws of groups for both runs, so what makes a group hard for both
-        cancels out.
-        """
+        """The figures by metric, whose intervals use the same draws of groups for both runs."""
         second = self.second.tallies
         first = {name: of for name, of in self.first.tallies.items() if name in second}
         figures = {}

@@ -1,8 +1,7 @@
 """Answers of the paper's released runs and of the readers of the labels, and the paper's tables.
 
-The answers ship with the package, a file for each model and split, so that a run can be compared
-with them offline. They were read from the first line (at most 40 characters) of each response in
-the released run files (MIT licence).
+The answers were read from the first line (at most 40 characters) of each response in the released
+run files (MIT licence), by `examples/ship_published_answers.py`.
 """
 
 import csv

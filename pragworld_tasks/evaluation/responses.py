@@ -32,12 +32,10 @@ class AnswerRecord(BaseModel):
     """The answer to one document.
 
     Attributes:
-        row: the document's row.
-        answer: the answer as `read_answer` reads it; None where none can be read.
+        answer: the answer as `read_answer` reads it; None where none can be read, for a `reason`.
         released: the answer as the released scoring reads it.
         response: the response as text; None for one that an API refused, or for likelihoods.
         yes: the probability of yes among yes and no, where the likelier label answered.
-        reason: why no answer can be read in the response.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -83,10 +81,8 @@ class Predictions:
 
     Attributes:
         answers: an answer to each document, in the order of the rows.
-        documents_digest: the digest of the documents that the responses say they were given to;
-            None where they do not say.
-        texts_digest: the `texts_digest` of the documents that they answer; None where it is not
-            known. Only documents with the same texts, in the same order, can be scored by them.
+        documents_digest, texts_digest: those of the documents that were answered, if they are
+            known. Only documents with the same texts, in the same order, can be scored.
         logged: the documents that lm-eval logged with them.
     """
 

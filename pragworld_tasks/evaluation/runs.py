@@ -50,11 +50,9 @@ class NamedRun:
     """A run that a user names.
 
     Attributes:
-        name: what tables call it.
         split: the split that its answers are to; None where the files do not say.
         model: the model that answered; the name of the run where that is not known.
         files: the files of its responses, or of its record.
-        generator: settings of generated documents.
     """
 
     name: str

@@ -15,12 +15,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
 
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
-from pragworld_tasks.data.documents import (
-    Document,
-    Split,
-    documents_digest,
-    has_alterations,
-)
+from pragworld_tasks.data.documents import Document, Split, documents_digest, has_alterations
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.metrics import (
@@ -64,10 +59,7 @@ NOT_APPLICABLE, NOT_KNOWN = "not applicable", "not known"
 class Share(BaseModel):
     """A metric: how many are right, out of how many.
 
-    Attributes:
-        right, total: the two numbers.
-        low, high: the ends of the interval of their share, in percent.
-        stderr: the standard error of their share, with documents clustered by group, in percent.
+    The interval and the standard error are clustered by group, and in percent.
     """
 
     model_config = ConfigDict(frozen=True)

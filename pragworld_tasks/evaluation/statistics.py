@@ -136,9 +136,8 @@ def bootstrap_intervals(
 ) -> dict[Name, Interval]:
     """Return percentile bootstrap intervals of several metrics of one run, drawing whole groups.
 
-    All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
-    is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
-    Where all groups have the same share, the interval is exact: see `percentile_interval`.
+    All metrics use the same draws. A draw in which a metric covers no document is left out for that
+    metric. A metric that covers fewer than two groups has no interval: NaN.
     """
     shares = _resampled_shares(tallies, resamples=resamples, seed=seed)[0]
     return {
