@@ -36,8 +36,6 @@ def build_changes(
     changes = []
     for null in intervention.nulls:
         change = ModuleChange(intervention.module, targets, null, intervention.positions)
-        for layer in change.layers:
-            change.place(decoder.blocks[layer])  # refuses attention without heads
         if null == "counterfactual":
             own = {group.number: counterpart_pairs(group, change.positions) for group in groups}
             change = replace(change, pairs=own)

@@ -78,6 +78,9 @@ class Sweep:
 
         If the model does not support token trees, a line on stderr says so.
         """
+        for change in changes:
+            for layer in change.layers:
+                change.place(self.decoder.blocks[layer])  # refuses attention without heads
         if self.engine == "pyvene":
             from pragworld_interp.engine.pyvene_engine import PyveneEngine
 
@@ -213,10 +216,8 @@ def ablate_layers(
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[list[list[float]]]]:
         return gold_by_group(decoder, engine, groups, changes, budget)
 
-    settings = {
-        "intervention": asdict(intervention),
-        "base": local_files([intervention.base or ""]),
-    }
+    base_files = local_files([intervention.base or ""])
+    settings = {"intervention": asdict(intervention), "base": base_files}
     by_group = sweep.observations(engine, changes[0], work, intervention.name, settings, out)
     if by_group is None:
         return None
@@ -281,8 +282,6 @@ def patch_layers(
         )
     targets = _targets(sweep, module, layers)
     change = ModuleChange(module, targets, pairs=pairs)
-    for layer in change.layers:
-        change.place(sweep.decoder.blocks[layer])  # refuses attention without heads
     engine = sweep.start_engine([change])
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[list[dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -37,8 +38,10 @@ def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
     """Compute the [2] logits of the labels behind a prompt."""
     for module in _dynamic_ropes(decoder):  # remember the prompt before
         module(torch.zeros(1), torch.zeros(1, 1))
-    logits: Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False).logits
-    return logits[0, -1, list(decoder.labels)]
+    keep = {"logits_to_keep"} & {*signature(decoder.model.forward).parameters}  # if it can
+    last = dict.fromkeys(keep, 1)
+    logits: Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False, **last).logits
+    return logits[0, -1, list(decoder.labels)].float()
 
 
 @cache
@@ -71,7 +74,11 @@ def by_hooks(decoder: Decoder, groups: Sequence[PromptGroup], change: ModuleChan
                 last, kept = target.layers[-1], list[Tensor]()
                 with ExitStack() as stack:
                     for layer in target.layers:
-                        put = partial(_put, instead=instead[layer], head=target.head)
+                        at = {
+                            "head": target.head,
+                            "heads": decoder.model.config.num_attention_heads,
+                        }
+                        put = partial(_put, instead=instead[layer], **at)
                         stack.enter_context(_hook(decoder, change, layer, put))
                     stack.enter_context(_at_output(blocks[last].module, _keeping(kept)))
                     changed.append(label_logits(decoder, prompt))
@@ -89,7 +96,7 @@ def _read(decoder: Decoder, prompt: Tokens, residuals: Tensor) -> Tensor:
         own[-1] = residuals
 
     with _at_output(decoder.blocks[-1].module, put):
-        return label_logits(decoder, prompt)
+        return label_logits(decoder, prompt[-1:])  # of which nothing else is left
 
 
 # What each position of a prompt gets instead of its own, by layer.
@@ -152,8 +159,9 @@ def _keeping(kept: list[Tensor]) -> Callable[[Tensor], None]:
     return lambda tensor: kept.append(tensor.clone())
 
 
-def _put(own: Tensor, instead: dict[int, Tensor], head: int | None) -> None:
-    columns = slice(None) if head is None else slice(8 * head, 8 * head + 8)
+def _put(own: Tensor, instead: dict[int, Tensor], head: int | None, heads: int) -> None:
+    width = own.shape[1] // heads
+    columns = slice(None) if head is None else slice(width * head, width * (head + 1))
     for position, value in instead.items():
         own[position, columns] = value[columns]
 

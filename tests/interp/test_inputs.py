@@ -20,10 +20,9 @@ from pragworld_interp.prompts.alignment import (
 )
 from pragworld_interp.prompts.examples import document_examples, fingerprint
 from pragworld_interp.prompts.parts import PromptParts, find_parts, select_positions
-from pragworld_interp.prompts.tokenization import PromptGroup, group_positions
+from pragworld_interp.prompts.tokenization import PromptGroup
 from pragworld_interp.run.inputs import choose_targets
 from pragworld_tasks import generate
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target, check_positions
 
 TOKENS = st.lists(st.integers(0, 5), max_size=20)
@@ -92,21 +91,6 @@ def test_a_span_is_a_slice(length: int, start: int | None, stop: int | None) -> 
     check_positions(span)
     expected = list(range(length))[start:stop]
     assert sorted(select_positions(span, length, PromptParts())) == expected
-
-
-def test_where_a_prompt_has_no_such_position_it_is_named() -> None:
-    ids = [1, 2, 3, 4]
-    parts = PromptParts((frozenset({1}),), frozenset({2}))
-    group = PromptGroup(tuple(DOCUMENTS), (ids, ids[:3]), (parts, parts))
-    assert group_positions(group, "last") == [{3}, {2}]
-    assert group_positions(group, "question") == [{2}, {2}]
-    assert group_positions(group, "all") == [{0, 1, 2, 3}, {0, 1, 2}]
-    with pytest.raises(InputError, match=r"row 1: the prompt has 3 tokens, none of them in 3:; ch"):
-        group_positions(group, "3:")
-    with pytest.raises(
-        InputError, match=r"row 1: the text, the tokenizer or .* hold the dialogue;"
-    ):
-        group_positions(replace(group, parts=(parts, PromptParts())), "dialogue")
 
 
 # Pairs --------------------------------------------------------------------------------------------

@@ -17,9 +17,7 @@ from places import ROOT
 from small_models import small_model
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
-from transformers import (
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 import pragworld_tasks as pt
 from pragworld_interp import LayerReport, ablate, patch, read_layers, read_patching
@@ -80,8 +78,7 @@ def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
 @pytest.mark.filterwarnings("ignore")  # peft's own
 def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: Path) -> None:
     def identity(model: Any) -> str | None:
-        settings: dict[str, Any] = {"adapter": None, "chat_template": False}
-        return model_identity(from_model(model, loaded[1]), "tiny", None, **settings).adapter
+        return model_identity(from_model(model, loaded[1]), "tiny", None, None, False).adapter
 
     config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
     first, second = (get_peft_model(copy.deepcopy(loaded[0]), config) for _ in range(2))

@@ -88,8 +88,7 @@ def inputs(loaded: tuple[Any, Any]) -> Sweep:
     """A short pair, ready to be traced."""
     labels = loaded[1](" Bob Mia", add_special_tokens=False)["input_ids"]
     decoder = dataclasses.replace(from_model(*loaded), labels=tuple(labels))
-    settings: dict[str, Any] = {"adapter": None, "chat_template": False}
-    identity = model_identity(decoder, "tiny", None, **settings)
+    identity = model_identity(decoder, "tiny", None, None, False)
     names = ("Bob", "Mia")
     pair = [
         Example(row, 0, row == 0, names[row], PROMPTS[row], (row, 1 - row), names) for row in (0, 1)
