@@ -92,7 +92,7 @@ def test_an_explanation_never_changes_the_answer(
     answer: str, case: Case, wrapped: str, explanation: str
 ) -> None:
     # Reasoning that ends further down is no explanation, and a second label answers anew.
-    explanation = explanation.replace("</", "").replace("\n label: ", "")
+    explanation = re.sub(r"(?i)</|\s(label|answer):", "", explanation)
     assert read_answer(f"{wrapped.format(case(answer))}\nbecause {explanation} it is") == answer
 
 
