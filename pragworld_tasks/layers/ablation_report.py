@@ -163,13 +163,13 @@ class LayerReport(Report):
             row = {
                 "layer": layer.target.place,
                 "percent": accuracy.share.percent,
-                "points": accuracy.difference.points,
-                "low": accuracy.difference.interval.low,
-                "high": accuracy.difference.interval.high,
+                "points": accuracy.points,
+                "low": accuracy.interval.low,
+                "high": accuracy.interval.high,
             }
             if robust:
                 row["robust_percent"] = robust.share.percent
-                row["robust_points"] = robust.difference.points
+                row["robust_points"] = robust.points
             for name in ("p", "holm", "sign", "evidence", "log_odds", "log_odds_holm", "direct"):
                 row[name] = getattr(layer, name)
             rows.append(row)
@@ -208,11 +208,11 @@ def _layer_table(report: LayerReport) -> str:
     names, results = [*report.by_replacement], zip(*report.by_replacement.values(), strict=True)
     named = [pair for of_target in results for pair in zip(names, of_target, strict=True)]
     for name, layer in named:
-        difference, groups = layer.accuracy.difference, layer.robust_accuracy
+        accuracy, groups = layer.accuracy, layer.robust_accuracy
         row = [layer.target.name + f", {name}" * (len(names) > 1)]
-        row += [format_percent(layer.accuracy.share.percent), format_points(difference.points)]
-        row += [format_interval(difference.interval)]
-        row += [format_points(groups.difference.points)] if groups else []
+        row += [format_percent(accuracy.share.percent), format_points(accuracy.points)]
+        row += [format_interval(accuracy.interval)]
+        row += [format_points(groups.points)] if groups else []
         star = "*" if layer.log_odds_holm <= report.settings.alpha else ""
         row += [format_p(layer.holm), format_number(layer.log_odds, "+.3f") + star]
         if has_direct:

@@ -154,7 +154,7 @@ def _measures(*reports: LayerReport, by: By) -> list[tuple[float, float]]:
     effects, useful, harmful = [], [], []
     for report in reports:
         layers = [report.layers[number] for number in nearest_layers(report.model.layers, depths)]
-        effects.append(np.array([layer.accuracy.difference.points for layer in layers]))
+        effects.append(np.array([layer.accuracy.points for layer in layers]))
         roles = np.array([getattr(layer, by) for layer in layers])
         useful.append(roles == "useful")
         harmful.append(roles == "harmful")

@@ -50,7 +50,7 @@ class Changes(NamedTuple):
     @property
     def points(self) -> list[float]:
         """The differences, [layers]."""
-        return [outcome.difference.points for outcome in self.outcomes]
+        return [outcome.points for outcome in self.outcomes]
 
     @property
     def bands(self) -> list[Interval]:

@@ -92,19 +92,18 @@ class PlainRun:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A difference from the plain run, in points, with an interval of its own."""
-
-    points: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """A metric with one layer ablated; the bands of the differences hold for all layers at once."""
+    """A metric with one layer ablated.
+
+    Attributes:
+        points: Its difference from the plain run.
+        interval: The interval of this difference alone.
+        band: Its interval in a band that holds for all layers at once.
+    """
 
     share: Share
-    difference: Difference
+    points: float
+    interval: Interval
     band: Interval
 
 
@@ -291,5 +290,5 @@ def _compare_runs(
     outcomes = []
     for run, share, difference, band in zip(ablated, shares, differences, bands, strict=False):
         change = float(100 * (run.right - plain.right).sum() / total)
-        outcomes.append(Outcome(share, Difference(change, difference), band))
+        outcomes.append(Outcome(share, change, difference, band))
     return plain_share, outcomes

@@ -115,8 +115,8 @@ def _class_rows(report: LayerReport) -> list[HeatRow]:
 
 
 def _difference_cell(layer: LayerResult, outcome: Outcome) -> HeatCell:
-    points = outcome.difference.points
-    value, interval = format_points(points), format_interval(outcome.difference.interval)
+    points = outcome.points
+    value, interval = format_points(points), format_interval(outcome.interval)
     text = f"layer {layer.target.name}: {value} points, {interval}"
     return HeatCell(color_of(points), value, text)
 

@@ -29,14 +29,11 @@ BASE = random_report(1)
 def with_effects(effects: Floats) -> LayerReport:
     """Return a report whose layers have these effects, in points, and signs to match."""
     (layer,) = BASE.layers
-    difference = layer.accuracy.difference
     layers = tuple(
         dataclasses.replace(
             layer,
             target=Target((number,)),
-            accuracy=dataclasses.replace(
-                layer.accuracy, difference=dataclasses.replace(difference, points=float(effect))
-            ),
+            accuracy=dataclasses.replace(layer.accuracy, points=float(effect)),
             sign="useful" if effect < 0 else "harmful" if effect > 0 else "neutral",
             evidence="harmful" if effect > 1 else "neutral",
         )

@@ -94,7 +94,7 @@ def legend_of(figure: Figure) -> list[str]:
 
 
 def points(outcomes: Iterable[Outcome]) -> list[float]:
-    return [outcome.difference.points for outcome in outcomes]
+    return [outcome.points for outcome in outcomes]
 
 
 def test_accuracy_by_layer() -> None:

@@ -89,7 +89,7 @@ def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
         }
     for layer in report.layers:
         plain, ablated = report.plain.accuracy.right, layer.accuracy.share.right
-        difference = layer.accuracy.difference.points
+        difference = layer.accuracy.points
         assert difference == pytest.approx(100 * (ablated - plain) / len(documents))
         assert layer.sign == (
             "useful" if ablated < plain else "harmful" if ablated > plain else "neutral"
@@ -108,7 +108,7 @@ def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
         plain, ablated = ({"": tally(right[:, run], covered, group)} for run in (0, 2))
         differences = bootstrap_differences(ablated, plain, resamples=500, seed=4)
         expected = {name: percentile_interval(drawn) for name, drawn in differences.items()}
-        assert outcome.difference.interval == pytest.approx([100 * end for end in expected[""]])
+        assert outcome.interval == pytest.approx([100 * end for end in expected[""]])
 
 
 def test_classes_of_few_groups_are_left_out() -> None:
@@ -120,7 +120,7 @@ def test_classes_of_few_groups_are_left_out() -> None:
     (layer,) = report.layers
     for by_class in (report.plain.by_class, layer.by_class):
         assert {*ALTERATIONS} & {*by_class} == {ALTERATIONS[0]}
-    assert not np.isnan(layer.by_class[ALTERATIONS[0]].difference.interval).any()
+    assert not np.isnan(layer.by_class[ALTERATIONS[0]].interval).any()
 
 
 def test_one_group_has_no_intervals() -> None:
@@ -128,9 +128,9 @@ def test_one_group_has_no_intervals() -> None:
     for layer in report.layers:
         assert layer.robust_accuracy
         for outcome in (layer.accuracy, layer.robust_accuracy):
-            ends = outcome.share.interval, outcome.difference.interval, outcome.band
+            ends = outcome.share.interval, outcome.interval, outcome.band
             assert np.isnan(ends).all()
-            assert not np.isnan([outcome.share.percent, outcome.difference.points]).any()
+            assert not np.isnan([outcome.share.percent, outcome.points]).any()
     assert " | - " in re.sub(" +", " ", report.to_text())
     assert len(accuracy_figure({"model": report}).axes) > 1
 
@@ -267,7 +267,7 @@ def test_log_odds_see_what_no_answer_shows() -> None:
     probability = np.stack([right, right - 0.05, np.full(len(documents), 1.0)], axis=1)
     report = make_report(documents, np.where(gold[:, None], probability, 1 - probability))
     less, saturated = report.layers
-    assert (less.accuracy.difference.points, less.evidence) == (0, "neutral")
+    assert (less.accuracy.points, less.evidence) == (0, "neutral")
     rounded = np.round(probability, 6)
     logits = np.log(rounded[:, :2] / (1 - rounded[:, :2]))
     assert less.log_odds == pytest.approx((logits[:, 1] - logits[:, 0]).mean())

@@ -161,9 +161,9 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
             assert row == [
                 layer.target.name,
                 format_percent(accuracy.share.percent),
-                format_points(accuracy.difference.points),
-                format_interval(accuracy.difference.interval),
-                format_points(robust.difference.points),
+                format_points(accuracy.points),
+                format_interval(accuracy.interval),
+                format_points(robust.points),
                 *(format_p(layer.holm), layer.sign, layer.evidence),
             ]
     clear = layer_reports()[0]
