@@ -220,11 +220,7 @@ def read_decisions(folder: Path) -> dict[str, Decision]:
 
 
 def add_decisions(folder: Path, paths: Sequence[Path]) -> dict[str, Decision]:
-    """Add files that the review page saved to a folder's decisions, and return them all.
-
-    Raises:
-        InputError: A file is not one that the page saved.
-    """
+    """Add files that the review page saved to a folder's decisions, and return them all."""
     decisions = read_decisions(folder)
     for path in paths:
         try:

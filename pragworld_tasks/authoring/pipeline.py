@@ -67,9 +67,6 @@ async def author_documents(
     """Write conversations, alter them, ask about them and poll the panel, until there are enough.
 
     Attempts take the seeds in turn, until `next_batch` is 0. What reviewers decide changes none.
-
-    Raises:
-        InputError: The endpoint or the journal cannot be used.
     """
     identity = settings.identity(seeds=short_digest([seed.model_dump() for seed in seeds]))
     async with connect(settings.endpoint, journal, identity) as connection:
@@ -157,11 +154,7 @@ class _Attempts:
 async def poll_documents(
     settings: AuthoringSettings, documents: Sequence[Document], journal: Path
 ) -> AuthoredDocuments:
-    """Poll the panel on documents that exist, which the members see without their labels.
-
-    Raises:
-        InputError: The endpoint or the journal cannot be used.
-    """
+    """Poll the panel on documents that exist, which the members see without their labels."""
     identity = settings.identity(documents=documents_digest(documents))
     async with connect(settings.endpoint, journal, identity) as connection:
         asker = Asker(connection, settings)

@@ -151,11 +151,7 @@ class Prompt(AuthoringRecord):
 
 
 def read_prompts(path: Path | None = None) -> dict[str, Prompt]:
-    """Return the prompts of `prompts.toml`, with those of a user's file in place of ours.
-
-    Raises:
-        InputError: The file cannot be read, or a prompt in it does not exist or has other slots.
-    """
+    """Return the prompts of `prompts.toml`, with those of a user's file in place of ours."""
     prompts = {
         name: Prompt(**messages)
         for name, messages in read_package_toml(__package__, "prompts.toml").items()

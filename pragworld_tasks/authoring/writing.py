@@ -43,11 +43,7 @@ _RULE_TRIES = 4  # random choices of the rules, where some give a text that anot
 
 
 def read_seeds(path: Path) -> list[Seed]:
-    """Read seed conversations from a file of JSON lines.
-
-    Raises:
-        InputError: The file cannot be read, or a line is not a `Seed` of two speakers.
-    """
+    """Read seed conversations from a file of JSON lines."""
     seeds = []
     for where, record in read_json_lines(path):
         seed = where.validate(Seed, record)

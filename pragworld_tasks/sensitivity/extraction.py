@@ -37,10 +37,6 @@ def extract(samples: ModelSamples, endpoint: Endpoint) -> ModelSamples:
 
     Values have no sign, as in the paper. Equal responses are sent once. The replies are kept in a
     journal beside the samples, so a second call asks only for missing ones.
-
-    Raises:
-        InputError: The paper has no prompt for the question, the endpoint or the journal cannot be
-            used, or no reply can.
     """
     question = questions().get(samples.question)
     if not question or question.unit != samples.unit:

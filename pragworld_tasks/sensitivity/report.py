@@ -137,11 +137,7 @@ def decompose_samples(
 
 
 def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
-    """Read files that `pragworld-tasks decompose --json` wrote, and join those of a scale.
-
-    Raises:
-        InputError: A file is of another version, or a model and a question are in two of them.
-    """
+    """Read files that `pragworld-tasks decompose --json` wrote, and join those of a scale."""
     reports: dict[Scale, SensitivityReport] = {}
     for path in paths:
         try:

@@ -93,10 +93,6 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
     """Read lm-eval's samples files, one for each model and question, in parallel.
 
     Losses and refunds can be negative (`signed`), for the questions that name such `signs`.
-
-    Raises:
-        InputError: A file cannot be read, holds samples of another task or of several questions, or
-            is a part of a run (by `--limit`, say), or two files are of the same model and question.
     """
     read = functools.partial(_read, signed=signed)
     if len(paths) == 1:
