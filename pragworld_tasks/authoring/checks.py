@@ -15,6 +15,7 @@ from pragworld_tasks.authoring.records import (
     Objection,
     VoteAnswer,
 )
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.inflection import number_forms, word_list
 from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, is_number
@@ -27,6 +28,7 @@ _LONGEST_TURN, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 200, 200  # characters
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
 _ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
 
+_LISTS = read_package_toml(__package__, "words.toml")
 NO_ENTITIES = Entities(agents=(), objects=(), locations=())
 Grams: TypeAlias = frozenset[tuple[str, ...]]
 
@@ -124,14 +126,6 @@ def _add_entity(text: str | None, known: Entities, kind: EntityKind, form: str) 
     return None if text and Conversation(text, entities).mentioned(names) != names else entities
 
 
-# Words with a capital letter that name nobody and no place.
-_NO_NAMES = """
-monday tuesday wednesday thursday friday saturday sunday january february march april may june july
-august september october november december christmas easter god ok internet american arabic british
-chinese dutch english european french german greek indian irish italian japanese korean latin
-mexican polish portuguese russian scottish spanish swedish turkish"""
-
-
 def unknown_name(text: str, known: str) -> str:
     """Return a word with a capital letter inside a sentence that names nothing known, or "".
 
@@ -139,7 +133,7 @@ def unknown_name(text: str, known: str) -> str:
         >>> unknown_name("Perhaps Zebulon saw Noah on Monday.", "Ann, Noah")
         'Zebulon'
     """
-    names = {*_words(known), *_NO_NAMES.split(), *word_list("titles")}
+    names = {*_words(known), *_LISTS["no names"].split(), *word_list("titles")}
     capitalized = re.findall(r"(?<=[\w,] )[A-Z][a-z]\w*", text)
     return next((name for name in capitalized if not {*_words(name)} <= names), "")
 
@@ -191,11 +185,7 @@ def find_conversation_problem(
 # Alterations --------------------------------------------------------------------------------------
 
 _NEGATIONS = {*word_list("negative_words"), "no-one", "nor"}
-_QUANTIFIERS = {
-    *("all", "some", "every", "each", "most", "many", "much", "several", "few", "little", "any"),
-    *("both", "half", "everyone", "someone", "anyone", "everybody", "somebody", "anybody"),
-    *("everything", "something", "anything"),
-}
+_QUANTIFIERS = frozenset(_LISTS["quantifiers"].split())
 _KINDS_OF_WORDS: dict[str, Callable[[str], bool]] = {
     "Negation": lambda word: word in _NEGATIONS,
     "Quantity Change": lambda word: is_number(word) or word in ("once", "twice", "thrice"),

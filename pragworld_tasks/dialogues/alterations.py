@@ -204,16 +204,12 @@ def _names(exchanges: tuple[Exchange, ...]) -> dict[NameKind, list[str]]:
 
 def _each_variable(position: int, exchange: Exchange) -> Iterator[_Variable]:
     agent, thing, place = exchange[1:4]
-    asked: tuple[tuple[NameKind, str | None], ...]
-    asked = (("agents", agent), ("things", thing), ("places", place))
-    for slot, name in asked:
+    for slot, name in zip(_FIELDS, (agent, thing, place), strict=True):
         if name is not None and name != REPLIER:
             yield _Variable(position, slot, "question", 0, name)
     if isinstance(exchange.reply, Claim):
         agents, things, places, _, _, source, *_ = exchange.reply
-        claimed: tuple[tuple[NameKind, tuple[str, ...]], ...]
-        claimed = (("agents", agents), ("things", things), ("places", places))
-        for slot, names in claimed:
+        for slot, names in zip(_FIELDS, (agents, things, places), strict=True):
             for number, name in enumerate(names):
                 # "Lily said she …" has one variable.
                 if name != REPLIER and not (slot == "agents" and name == source):

@@ -5,6 +5,7 @@ Each form of exchange has several phrases. The exchange records which of them it
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from pragworld_tasks.dialogues.sentences import (
     SpokenExchange,
@@ -34,12 +35,8 @@ def verbalize(
 
     None in an exchange becomes "them" or "there"; what it resolves to determines "he" and "she".
     """
-    utterances: list[str] = []
-    before = NOTHING_SAID
-    for exchange, meant in zip(exchanges, resolved, strict=True):
-        utterances += verbalize_one(exchange, meant, before, domain)
-        before = meant
-    return utterances
+    triples = zip(exchanges, resolved, (NOTHING_SAID, *resolved), strict=False)
+    return list(chain(*(verbalize_one(*triple, domain) for triple in triples)))
 
 
 def verbalize_one(

@@ -6,7 +6,7 @@ places. Everybody has been in two places. People, things and places come from a 
 topics of a dialogue overlap, and a reader has to keep them apart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -25,6 +25,7 @@ from pragworld_tasks.dialogues.world import (
     Reply,
     Unclear,
 )
+from pragworld_tasks.files import read_package_toml
 
 _WORDINGS = 5040  # large enough for all numbers of phrases to be equally likely
 _LARGEST = 5  # the largest number that dialogues start from
@@ -460,15 +461,7 @@ def _joined(scene: Scene, connective: Connective, by_agent: bool) -> list[Exchan
     return [scene.exchange("where", thing=scene.thing(0), reply=claim)]
 
 
-# How often dialogues come to these topics.
-COMMON_TOPICS = {
-    "somewhere": 5.0,
-    "asked about": 6.0,
-    "container": 7.0,
-    "quantity": 3.0,
-    "quantifier": 4.0,
-    "journey": 8.0,
-}
+COMMON_TOPICS: Mapping[str, float] = read_package_toml(__package__, "plans.toml")["common_topics"]
 TOPICS: dict[str, Topic] = {
     "somewhere": _somewhere,
     "asked about": _asked_about,

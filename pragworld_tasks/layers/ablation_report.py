@@ -314,14 +314,8 @@ def alterations_figure(
 ) -> "Figure":
     """Draw a heat map for each model: changes in accuracy by alteration and by ablated layer.
 
-    Marks are where the band of all layers of a row excludes 0. Rows of few groups are left out.
-
-    Args:
-        layer_reports: Reports by the name of each model.
-        path: The file to write; None to return the figure only.
-
-    Raises:
-        InputError: As for `accuracy_figure`, or no alteration is in enough groups.
+    Marks are where the band of all layers of a row excludes 0. Rows of few groups are left out, and
+    if no alteration is in enough, it is an `InputError`. See `accuracy_figure` for the arguments.
     """
     first = check_same_sweep(layer_reports)
     classes = [name for name in first.plain.by_class if name not in ("flip", "invariant")]
