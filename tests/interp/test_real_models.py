@@ -27,11 +27,8 @@ from pragworld_interp.run.replacements import build_changes
 from pragworld_tasks.layers.settings import NULLS, Intervention, Into, Module, PatchedModule, Target
 
 FOLDERS = [*filter(None, os.environ.get("PRAGWORLD_REAL_MODELS", "").split(":"))]
-OPTIONS = [
-    *product(get_args(Module), NULLS),
-    *product(get_args(PatchedModule), get_args(Into)),
-    ("block", "revert"),
-]
+OPTIONS = [*product(get_args(Module), NULLS), *product(get_args(PatchedModule), get_args(Into))]
+OPTIONS += [("block", "revert")]
 
 
 @cache
