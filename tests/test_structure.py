@@ -51,7 +51,7 @@ BUDGETS = {
     "pragworld_tasks/dialogues": 3_773,
     "pragworld_tasks/text_alterations": 2_664,
     "pragworld_interp": 4_892,
-    "pragworld_train": 2_700,
+    "pragworld_train": 2_699,
 }
 # The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
 NINE_ROOMS = 12_310

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+import pragworld_tasks as pt
 from pragworld_tasks.evaluation.statistics import Tally
+from pragworld_tasks.tiny import tiny_folder
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SEEDS = (11, 12, 13, 14)
@@ -109,7 +111,70 @@ def test_a_probe_learns_labels_that_are_not_linearly_separable() -> None:
         assert (probe(states[800:]).argmax(-1) == labels[800:]).float().mean() > 0.9
 
 
-def test_groups_and_seeds_of_a_study_are_drawn_independently() -> None:
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the script of the study of real models, set to a few steps of the small model."""
+    monkeypatch.syspath_prepend(EXPERIMENTS / "real_models")
+    script = import_module("study")
+    settings = script.SETTINGS
+    few = {
+        "models": {"tiny": {"chat_template": False}},
+        "arms": {"sft": {}, "ula-1e-2": {"ula": 1e-2}, "ula-random": {"ula": 1e-2, "random": True}},
+        "seeds": [1, 2],
+        "swept": ["ula-1e-2"],
+        "sweeps": {"groups": 12, "seed": 1, "most_by_sign": 2},
+        "training": {**settings["training"], "max_steps": 6},
+    }
+    for name, value in few.items():
+        monkeypatch.setitem(settings, name, value)
+    test = pt.generate(groups=3, held_out_alteration="Negation", domains=["household"])
+    texts = {kind: [test[0].context, test[-1].context] for kind in ("conversations", "prose")}
+    splits = {"test": test, "manual": test, "tracking": test[:4]}
+    for module in ("answers", "report"):
+        monkeypatch.setattr(import_module(module), "splits", lambda: splits)
+        monkeypatch.setattr(import_module(module), "texts", lambda: texts)
+
+    def in_process(_: Any, module: str, *words: str) -> None:
+        import_module(f"{module}.cli").main(list(words))
+
+    monkeypatch.setattr(script, "command", in_process)
+    monkeypatch.setattr(script, "evaluate_formats", lambda _: None)
+    return script
+
+
+def test_a_study_resumes_and_its_report_names_what_is_missing(
+    tmp_path: Path, study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "results"
+    words = ["study", "tiny", str(tiny_folder()), str(tmp_path / "runs"), "--results", str(results)]
+    monkeypatch.setattr(sys, "argv", [*words, "--seeds", "1"])
+    study.main()
+    made = {path: path.stat().st_mtime_ns for path in (results / "tiny").iterdir()}
+    assert {path.name for path in made} == {
+        *("answers-base.json", "layers-base.json", "patching.json", "layers-ula-1e-2-seed1.json"),
+        *(f"answers-{arm}-seed1.json" for arm in study.SETTINGS["arms"]),
+    }
+    lost = results / "tiny" / "answers-sft-seed1.json"
+    kept = lost.read_text(encoding="utf-8")
+    lost.unlink()
+    study.main()  # which makes this file alone, from the adapter that is still there
+    assert lost.read_text(encoding="utf-8") == kept
+    assert all(path == lost or path.stat().st_mtime_ns == made[path] for path in made)
+
+    named = study.Study("tiny", tiny_folder(), tmp_path, results / "tiny")
+    chosen, drawn = (study.arm_layers(named, arm, 1) for arm in ("ula-1e-2", "ula-random"))
+    assert len(chosen["ula"]) == len(drawn["ula"]) > 0
+    assert not {*chosen["ula"]} & {*drawn["ula"]}
+    monkeypatch.setattr(sys, "argv", ["report", "--results", str(results)])
+    report = import_module("report")
+    report.main()
+    text = (results / "report.md").read_text(encoding="utf-8")
+    assert "Missing runs (arm and seed): sft 2, ula-1e-2 2, ula-random 2." in text
+    right = [gold > 0.5 for gold in json.loads(kept)["answers"]["manual"]["gold"]]
+    assert cells(text, "sft")[5] == f"{100 * sum(right) / len(right):.1f}"
+
+
+def test_groups_and_seeds_of_a_study_are_drawn_independently(study: Any) -> None:
     generator = np.random.default_rng(0)
     total = generator.integers(1, 9, 50).astype(float)
     rights = [
@@ -120,6 +185,6 @@ def test_groups_and_seeds_of_a_study_are_drawn_independently() -> None:
         groups, seeds = generator.integers(50, size=50), generator.integers(3, size=3)
         shares = [rights[seed][groups].sum() / total[groups].sum() for seed in seeds]
         by_loop.append(np.mean(shares))
-    draws = import_module("study_report")._draws([Tally(right, total) for right in rights])
+    draws = import_module("report")._draws([Tally(right, total) for right in rights])
     assert draws.mean() == pytest.approx(np.mean(by_loop), abs=0.01)
     assert draws.std() == pytest.approx(np.std(by_loop), rel=0.08)

@@ -1,0 +1,101 @@
+"""What a model answers, before or after training: the observations of a study."""
+
+import hashlib
+import json
+import pydoc_data.topics
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import pragworld_tasks as pt
+from pragworld_interp import ablate
+from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.evaluation.runs import find_runs
+
+SETTINGS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
+DIGITS = 6
+
+
+def splits() -> dict[str, list[Document]]:
+    """Return the documents of each split that models answer."""
+    held_out = SETTINGS["training"]["held_out_alteration"]
+    test = pt.generate(
+        groups=SETTINGS["answers"]["groups"],
+        split="test",
+        held_out_alteration=held_out,
+        **{**SETTINGS["generator"], "domains": [SETTINGS["generator"]["domains"]]},
+    )
+    return {"test": test, "manual": pt.load("manual"), "tracking": pt.load("entity_tracking")}
+
+
+def texts() -> dict[str, list[str]]:
+    """Return texts that no arm is trained on: conversations, and prose of Python's manual."""
+    manual = [document.context for document in pt.load("manual") if document.is_original]
+    settings, topics = SETTINGS["answers"], pydoc_data.topics.topics
+    prose = [topics[name][: settings["characters"]] for name in sorted(topics)]
+    return {"conversations": manual, "prose": prose[: settings["topics"]]}
+
+
+def observe(folder: Path, adapter: Path | None, chat_template: bool) -> dict[str, Any]:
+    """Return the probability of every gold answer, and the log-likelihood of every text.
+
+    A split is answered by the plain run of a sweep, which shares the beginnings of prompts. It is
+    swept at the last layer, at which a sweep costs least.
+    """
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if adapter is not None:
+        model = PeftModel.from_pretrained(model, str(adapter)).get_base_model()
+    model.eval()
+    last = model.config.get_text_config().num_hidden_layers - 1
+    answers = {}
+    for name, documents in splits().items():
+        report = ablate(model, tokenizer, documents, layers=[last], chat_template=chat_template)
+        gold = [round(document.gold[0], DIGITS) for document in report.documents]
+        answers[name] = {"digest": documents_digest(documents), "gold": gold}
+        print(f"{name}: {100 * sum(p > 0.5 for p in gold) / len(gold):.1f} %", flush=True)
+    likelihoods = {}
+    for name, of_kind in texts().items():
+        digest = hashlib.sha256("\0".join(of_kind).encode()).hexdigest()[:16]
+        values = [[*log_likelihood(model, tokenizer, text)] for text in of_kind]
+        likelihoods[name] = {"digest": digest, "sums_and_tokens": values}
+    record = None if adapter is None else json.loads((adapter / "pragworld_train.json").read_text())
+    return {
+        "answers": answers,
+        "texts": likelihoods,
+        "layers": record and {key: record["layers"][key] for key in ("amplified", "suppressed")},
+        "loss": record and [[row["step"], row["loss"]] for row in record["log"] if "loss" in row],
+    }
+
+
+@torch.no_grad()
+def log_likelihood(model: Any, tokenizer: Any, text: str) -> Iterator[float]:
+    """Yield the log-likelihood of a text, and its number of tokens after the first."""
+    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    logits = model(ids).logits[0, :-1].float()
+    found = logits.log_softmax(-1).gather(1, ids[0, 1:, None])
+    yield round(found.sum().item(), 3)
+    yield len(found)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return lm-eval's metrics of each task in a folder, and the answers where they are yes or no.
+
+    An answer that is neither is "-".
+    """
+    (path,) = folder.rglob("results_*.json")
+    found: dict[str, dict[str, Any]] = {}
+    for task, metrics in json.loads(path.read_text(encoding="utf-8"))["results"].items():
+        numbers = {key: value for key, value in metrics.items() if isinstance(value, float | int)}
+        found[task] = {"metrics": numbers}
+        if not task.endswith("articulation"):
+            (samples,) = folder.rglob(f"samples_{task}_*.jsonl")
+            (run,) = find_runs([str(samples)])
+            letters = ((answer.answer or "-")[0] for answer in run.predictions.answers)
+            found[task]["answers"] = "".join(letters)
+    return found

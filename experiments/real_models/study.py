@@ -1,0 +1,211 @@
+"""Run the study of a model: answer, sweep, train every arm and seed, answer and sweep again.
+
+    python experiments/real_models/study.py smollm2 models/smollm2 runs/smollm2
+
+Each step leaves a file in `results/`, and is skipped if the file is there; an interrupted step
+resumes. `report.py` makes tables and figures of the files. Settings are in `settings.toml`.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from answers import SETTINGS, observe, read_run
+
+from pragworld_interp import LayerReport, read_layers
+from pragworld_tasks.files import write_json
+from pragworld_train.run_record import RUN_FILE
+
+RESULTS = Path(__file__).with_name("results")
+BASE = "base"  # the model before training
+LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
+
+
+class Study(NamedTuple):
+    """A model that is studied.
+
+    Attributes:
+        name: Its name in the settings.
+        model: Its folder.
+        out: The folder of adapters, journals and logs, which is not kept.
+        results: The folder of the files that are.
+    """
+
+    name: str
+    model: Path
+    out: Path
+    results: Path
+
+    @property
+    def template(self) -> list[str]:
+        """The option that applies the chat template, if the model has one."""
+        return ["--chat-template"] * SETTINGS["models"][self.name]["chat_template"]
+
+
+class Step(NamedTuple):
+    """A step: the file that it leaves, and the function that writes it."""
+
+    result: Path
+    do: Callable[[], None]
+
+
+def main() -> None:
+    """Run the steps that are left, in order."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("name", choices=SETTINGS["models"])
+    parser.add_argument("model", type=Path, help="folder of the model, from fetch.py")
+    parser.add_argument("out", type=Path, help="folder of adapters, journals and logs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SETTINGS["seeds"])
+    parser.add_argument("--arms", nargs="+", choices=SETTINGS["arms"], default=[*SETTINGS["arms"]])
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    options = parser.parse_args()
+    study = Study(options.name, options.model, options.out, options.results / options.name)
+    study.results.mkdir(parents=True, exist_ok=True)
+    study.out.mkdir(parents=True, exist_ok=True)
+    for step in steps(study, options.seeds, options.arms):
+        if not step.result.exists():
+            print(step.result, flush=True)
+            step.do()
+
+
+def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
+    """Yield all steps, those first that others need or that say most."""
+    yield answering(study, BASE)
+    yield sweeping(study, BASE)
+    for seed in seeds:
+        for arm in arms:
+            if not all(arm_layers(study, arm, seed).values()):
+                print(f"{arm}: left out, for want of layers")
+                continue
+            run = f"{arm}-seed{seed}"
+            yield Step(study.out / run / RUN_FILE, partial(train, study, arm, seed))
+            yield answering(study, run)
+            if arm in SETTINGS["swept"]:
+                yield sweeping(study, run)
+    patched = study.results / "patching.json"
+    yield Step(patched, partial(interp, study, "patch", study.out / patched.name, patched))
+    yield Step(study.results / "formats.json", partial(evaluate_formats, study))
+
+
+def command(study: Study, *words: str) -> None:
+    """Run a Python module, with its output in a log."""
+    with (study.out / "log.txt").open("a") as log:
+        subprocess.run([sys.executable, "-m", *words], stdout=log, stderr=log, check=True)
+
+
+def options_of(settings: dict[str, Any]) -> list[str]:
+    """Return settings as options of a command."""
+    return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def train(study: Study, arm: str, seed: int) -> None:
+    """Train an adapter."""
+    settings = SETTINGS["arms"][arm]
+    groups = SETTINGS["training"]["max_steps"] * 8 // 3  # each has more than three documents
+    generator = {**SETTINGS["generator"], "groups": groups, "seed": seed}
+    words = ["--model_name_or_path", str(study.model), "--use_peft", *study.template]
+    words += ["--seed", str(seed), "--output_dir", str(study.out / f"{arm}-seed{seed}")]
+    words += ["--dataset_config", json.dumps(generator), "--resume_from_checkpoint", "last"]
+    for loss, layers in arm_layers(study, arm, seed).items():
+        words += [f"--{loss}_weight", str(settings[loss])]
+        words += [f"--{LOSSES[loss]}_layers", *map(str, layers)]
+    command(study, "pragworld_train", *words, *options_of(SETTINGS["training"]))
+
+
+def arm_layers(study: Study, arm: str, seed: int) -> dict[str, list[int]]:
+    """Return the layers of each loss of an arm: those chosen, or as many others drawn at random."""
+    settings = SETTINGS["arms"][arm]
+    report = read_layers(study.results / f"layers-{BASE}.json")
+    chosen = {loss: choose(report, role)[0] for loss, role in LOSSES.items()}
+    if settings.get("random"):
+        others = {*range(report.model.layers)}.difference(*chosen.values())
+        draw = random.Random(seed).sample
+        chosen = {loss: sorted(draw([*others], len(chosen[loss]))) for loss in LOSSES}
+    return {loss: chosen[loss] for loss in LOSSES if loss in settings}
+
+
+def choose(report: LayerReport, role: Any) -> tuple[list[int], str]:
+    """Return the layers of a role, and the first rule of the plan that finds any."""
+    if layers := report.selected_layers(role):
+        return layers, "evidence"
+    rule, layers = "sign under every replacement", report.selected_layers(role, by="sign")
+    if not layers:
+        zeros = report.by_replacement["zero"]
+        rule, layers = "sign with zeros", [n for n, row in enumerate(zeros) if row.sign == role]
+    change = dict.fromkeys(layers, 0.0)
+    for results in report.by_replacement.values():
+        for layer in layers:
+            change[layer] += abs(results[layer].accuracy.difference.points)
+    largest = sorted(layers, key=lambda layer: -change[layer])
+    return sorted(largest[: SETTINGS["sweeps"]["most_by_sign"]]), rule
+
+
+# Observations -------------------------------------------------------------------------------------
+
+
+def answering(study: Study, run: str) -> Step:
+    """Return the step in which a model answers all questions."""
+
+    def answer() -> None:
+        adapter = None if run == BASE else study.out / run
+        write_json(result, observe(study.model, adapter, bool(study.template)))
+
+    result = study.results / f"answers-{run}.json"
+    return Step(result, answer)
+
+
+def sweeping(study: Study, run: str) -> Step:
+    """Return the step that ablates the MLP of each layer."""
+
+    def sweep() -> None:
+        words = ["--replacement", "all"] if run == BASE else ["--adapter", str(study.out / run)]
+        interp(study, "ablate", study.out / result.name, result, *words)
+
+    result = study.results / f"layers-{run}.json"
+    return Step(result, sweep)
+
+
+def interp(study: Study, action: str, whole: Path, result: Path, *words: str) -> None:
+    """Sweep validation dialogues, and keep what the report needs."""
+    settings = {"groups": SETTINGS["sweeps"]["groups"], "seed": SETTINGS["sweeps"]["seed"]}
+    metadata = json.dumps({**SETTINGS["generator"], **settings, "split": "validation"})
+    model = ["--model", str(study.model), *study.template, *words]
+    data = ["--split", "generated", "--metadata", metadata, "--out", str(whole), "--overwrite"]
+    command(study, "pragworld_interp", action, *model, *data)
+    if action == "patch":
+        shutil.copy(whole, result)
+        return
+    report = read_layers(whole)
+    documents = tuple(replace(document, direct=()) for document in report.documents)
+    replace(report, documents=documents).write(result)
+
+
+def evaluate_formats(study: Study) -> None:
+    """Evaluate the model before training in other formats, by lm-eval's own run."""
+    found: dict[str, Any] = {}
+    tasks = SETTINGS["formats"]
+    for name, chosen in (("with template", tasks["tasks"] + tasks["more"]), ("", tasks["tasks"])):
+        if name and not study.template:
+            continue
+        out = study.out / f"formats {name}".strip()
+        words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype=bfloat16"]
+        words += ["--apply_chat_template"] if name else []
+        words += ["--tasks", ",".join(chosen), "--batch_size", "16", "--output_path", str(out)]
+        command(study, "pragworld_tasks", "collect", *words)
+        found |= {f"{task} {name}".strip(): content for task, content in read_run(out).items()}
+    write_json(study.results / "formats.json", found)
+
+
+if __name__ == "__main__":
+    main()
