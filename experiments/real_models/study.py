@@ -146,7 +146,7 @@ def choose(report: LayerReport, role: Any) -> tuple[list[int], str]:
     change = dict.fromkeys(layers, 0.0)
     for results in report.by_replacement.values():
         for layer in layers:
-            change[layer] += abs(results[layer].accuracy.difference.points)
+            change[layer] += abs(results[layer].accuracy.points)
     largest = sorted(layers, key=lambda layer: -change[layer])
     return sorted(largest[: SETTINGS["sweeps"]["most_by_sign"]]), rule
 
