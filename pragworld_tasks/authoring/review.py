@@ -38,7 +38,7 @@ def review_page(folder: Path, documents: Sequence[LabelledDocument], report: str
             ],
             in_review=sum(document.label.is_in_review for document in documents),
             digest=documents[0].voted.digest if documents else "",
-            report=report,
+            report=Markup(_to_html(report)),
             style=Markup(style),
             script=Markup(script),
             style_digest=_policy_digest(style),
@@ -59,6 +59,23 @@ def _shown(voted: VotedDocument, label: Label, original: VotedDocument) -> dict[
         "context": diff_lines(original.context.strip(), voted.context.strip()),
         "question": diff_lines(original.question, voted.question),
     }
+
+
+def _to_html(report: str) -> str:
+    """Return Markdown as HTML, a level of headings lower; it may quote models, so HTML is text."""
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.disable(["link", "image", "autolink", "html_block", "html_inline"])
+    tokens = markdown.parse(report)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{int(token.tag[1:]) + 1}"
+        if token.attrs.pop("style", "") == "text-align:right":  # a style of its own is not allowed
+            token.attrSet("class", "number")
+    html: str = markdown.renderer.render(tokens, markdown.options, {})
+    scroll = '<div class="scroll" tabindex="0" role="group" aria-label="Table">'
+    return html.replace("<table>", f"{scroll}<table>").replace("</table>", "</table></div>")
 
 
 def _policy_digest(text: str) -> str:
