@@ -101,8 +101,11 @@ class GeneratorSettings:
         """Read weights from a string such as "Negation=2,Variable Swap"."""
         if not isinstance(weights, str):
             return weights
-        parts = (part.partition("=") for part in _parts(weights))
-        return {name.strip(): weight or 1.0 for name, _, weight in parts}
+        parts = [part.partition("=") for part in _parts(weights)]
+        read = {name.strip(): weight or 1.0 for name, _, weight in parts}
+        if len(read) < len(parts):
+            raise ValueError(f"{weights} has two weights for an alteration; leave one out")
+        return read
 
     def __post_init__(self) -> None:
         # Always in the same order, because groups and their seeds depend on it.

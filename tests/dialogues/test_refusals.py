@@ -33,6 +33,7 @@ EITHER = "pass either --out FILE, to write, or --show, to read"
         ("--out x.csv --flips nan", "flips: Input should be"),
         ("--out x.csv --held-out-alteration Swap", "there is no alteration 'Swap'; use Negation,"),
         ("--out x.csv --alterations Swap", "there is no alteration 'Swap'; use"),
+        ("--out x.csv --alterations Negation=2,Negation=3", "alterations: Negation=2,Negation=3 has two weights for an alteration; leave"),
         ("--out x.csv --alterations Negation=-1", "alterations.Negation: Input should be greater than or equal to 0.000001"),
         ("--out x.csv --alterations Negation=two", "alterations.Negation: Input should be a valid number"),
         ("--out x.csv --alterations Negation --held-out-alteration Negation", "the only alteration, 'Negation', is held out of split 'train'; add others"),
