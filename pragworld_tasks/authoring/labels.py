@@ -112,11 +112,8 @@ def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
 class Label(NamedTuple):
     """What the panel, or a reviewer, says of one document.
 
-    Attributes:
-        answer: The label; None while the document is in review, or where a reviewer rejects it.
-        basis: What the label rests on, where the votes settle that as well.
-        reason: Why there is no label, in words; empty if there is one.
-        reviewer: Who decided, if a reviewer did.
+    There is no answer, but a reason, while it is in review, and where a reviewer rejects it. There
+    is a basis where the votes settle that as well.
     """
 
     answer: Answer | None

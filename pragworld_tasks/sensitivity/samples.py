@@ -25,17 +25,14 @@ class _Sample(BaseModel):
 
 
 class SampledPrompt(NamedTuple):
-    """What is read in the responses to a prompt.
+    """What is read in the responses to a prompt: numbers in the question's unit, or None.
 
-    Attributes:
-        slot: The value in the slot.
-        values: The number in each response, in the question's unit; None if there is none to read.
-        copied: Whether there are several responses, and all are the same.
+    They are `copied` if there are several responses, and all are the same.
     """
 
     intent: int
     paraphrase: int
-    slot: str
+    slot: str  # the value in it
     values: tuple[float | None, ...]
     copied: bool
 
