@@ -93,11 +93,11 @@ def published_rows(split: str) -> list[PublishedRow]:
 
     All figures on the manual split are by the released grouping (98 groups).
     """
-    rows: dict[tuple[int, str, bool], PublishedRow] = {}
     text = (_DATA / "published_results.csv").read_text(encoding="utf-8")
+    rows = []
     for line in csv.DictReader(text.splitlines()):
-        if line["split"] == split:
-            key = (int(line["table"]), line["model"], line["fine_tuned"] == "yes")
-            row = rows.setdefault(key, PublishedRow(*key, {}))
-            row.percents[line["metric"]] = line["percent"]
-    return list(rows.values())
+        if line.pop("split") == split:
+            row = int(line.pop("table")), line.pop("model"), line.pop("fine_tuned") == "yes"
+            figures = {metric: percent for metric, percent in line.items() if percent}
+            rows.append(PublishedRow(*row, figures))
+    return rows
