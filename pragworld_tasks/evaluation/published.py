@@ -39,9 +39,6 @@ def published_answers(model: str, split: Split = "manual") -> Predictions:
         model: one of `published_models(split)`.
         split: `manual` (paper, Tables 1 and 15) or `entity_tracking` (Table 3).
 
-    Raises:
-        InputError: There are no answers of that model to that split.
-
     Examples:
         >>> answers = published_answers("gpt-3.5-turbo")
         >>> len(answers.ours), answers.ours.count("yes")

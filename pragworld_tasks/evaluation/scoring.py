@@ -162,11 +162,11 @@ class ScoreReport(Printed):
     @property
     def detectable(self) -> str:
         """The differences that `detectable_difference` finds, as a line of text."""
-        names = [name for name in ("robust_acc", "acc") if name in self.tallies]
-        points = [100 * detectable_difference(self.tallies[name]) for name in names]
-        found = (
-            f"{format_number(of, '.1f')} in {name}" for of, name in zip(points, names, strict=True)
-        )
+        found = [
+            f"{format_number(100 * detectable_difference(self.tallies[name]), '.1f')} in {name}"
+            for name in ("robust_acc", "acc")
+            if name in self.tallies
+        ]
         return f"detectable difference, in points: {', '.join(found)}"
 
     @cached_property
@@ -322,17 +322,16 @@ def check_documents(documents: Sequence[Document]) -> None:
     if len(splits) != 1:
         held = f"of the splits {', '.join(splits)}" if splits else "missing"
         raise InputError(f"the documents are {held}; pass those of one split")
-    numbered = {"have row": [document.row for document in documents]}
+    alike = Counter(f"have row {document.row}" for document in documents)
     if has_alterations(splits[0]):
-        originals = [document.group for document in documents if document.is_original]
-        numbered["are the original of group"] = originals
-    for what, numbers in numbered.items():
-        for number, times in Counter(numbers).most_common(1):
-            if times > 1:
-                raise InputError(
-                    f"{times} documents {what} {number}; pass each once, and sets that number "
-                    "their documents alike by themselves"
-                )
+        originals = [document for document in documents if document.is_original]
+        alike.update(f"are the original of group {document.group}" for document in originals)
+    what, times = alike.most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{times} documents {what}; pass each once, and sets that number their documents alike "
+            "by themselves"
+        )
 
 
 def shares_of(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
