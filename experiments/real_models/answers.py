@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import pragworld_tasks as pt
 from pragworld_interp import ablate
 from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.dialogues.settings import ALTERATION_SHARES
 from pragworld_tasks.evaluation.runs import find_runs
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
@@ -22,15 +23,22 @@ DIGITS = 6
 
 
 def splits() -> dict[str, list[Document]]:
-    """Return the documents of each split that models answer."""
-    held_out = SETTINGS["training"]["held_out_alteration"]
-    test = pt.generate(
-        groups=SETTINGS["answers"]["groups"],
-        split="test",
-        held_out_alteration=held_out,
-        **{**SETTINGS["generator"], "domains": [SETTINGS["generator"]["domains"]]},
-    )
-    return {"test": test, "manual": pt.load("manual"), "tracking": pt.load("entity_tracking")}
+    """Return the documents of each split that models answer.
+
+    Where an alteration is held out, every flip of a generated group may be of that kind. The test
+    split is therefore generated without it, and its variants are a split of their own.
+    """
+    held_out, generator = SETTINGS["training"]["held_out_alteration"], SETTINGS["generator"]
+    trained = {name: share for name, share in ALTERATION_SHARES.items() if name != held_out}
+    made = {"groups": SETTINGS["answers"]["groups"], "split": "test"}
+    made["domains"] = generator["domains"].split(",")
+    apart = pt.generate(**made, held_out_alteration=held_out)
+    return {
+        "test": pt.generate(**made, alterations=trained),
+        "held_out": [document for document in apart if document.alteration == held_out],
+        "manual": pt.load("manual"),
+        "tracking": pt.load("entity_tracking"),
+    }
 
 
 def texts() -> dict[str, list[str]]:

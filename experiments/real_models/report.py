@@ -114,31 +114,23 @@ def measure(
     Raises:
         InputError: A run is on other documents or texts than the settings make now.
     """
-    held_out = SETTINGS["training"]["held_out_alteration"]
     for split, of_split in documents.items():
         digest = documents_digest(of_split)
         for run, content in observed.items():
             if content["answers"][split]["digest"] != digest:
                 raise InputError(f"{run}: answers to other {split} documents; delete the file")
         groups = np.array([document.group for document in of_split])
-        apart = np.array([document.alteration == held_out for document in of_split])
+        every = np.ones(len(groups))
         right = {
             run: np.array(content["answers"][split]["gold"]) > 0.5
             for run, content in observed.items()
         }
-        every = np.ones(len(groups))
-        covered = every - apart if split == "test" else every
-        accuracy = {run: tally(correct, covered, groups) for run, correct in right.items()}
-        yield Outcome(split, "points", accuracy)
-        if split != "tracking":
-            robust = {
-                run: robust_tally(correct, groups, groups, covered)
-                for run, correct in right.items()
-            }
+        yield Outcome(
+            split, "points", {run: tally(of_run, every, groups) for run, of_run in right.items()}
+        )
+        if split in ("test", "manual"):
+            robust = {run: robust_tally(of_run, groups, groups) for run, of_run in right.items()}
             yield Outcome(f"{split}, robust", "points", robust)
-        if split == "test":
-            held = {run: tally(correct, apart, groups) for run, correct in right.items()}
-            yield Outcome("held-out alteration", "points", held)
     for kind in texts():
         sums = {
             run: np.array(row["texts"][kind]["sums_and_tokens"]) for run, row in observed.items()
@@ -238,14 +230,16 @@ def _signs(report: LayerReport) -> dict[str, set[int]]:
 
 
 def _formats(found: Mapping[str, Any]) -> Iterator[str]:
-    names = ("acc,none", "robust_acc,none", "yes_acc,none", "no_acc,none", "unreadable,none")
+    names = ("acc", "robust_acc", "yes_acc", "no_acc", "unreadable")
     rows = [
-        [task, *(format_number(content["metrics"].get(name), ".1f") for name in names)]
+        [task, *(_percent(content["metrics"].get(f"{name},none")) for name in names)]
         for task, content in found.items()
     ]
-    yield markdown_table(
-        "Other formats before training", ["task", *(name.split(",")[0] for name in names)], rows
-    )
+    yield markdown_table("Other formats before training, in percent", ["task", *names], rows)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else format_number(100 * share, ".1f")
 
 
 def _listed(numbers: list[int]) -> str:

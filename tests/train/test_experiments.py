@@ -56,7 +56,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setitem(settings, name, value)
     test = pt.generate(groups=3, held_out_alteration="Negation", domains=["household"])
     texts = {kind: [test[0].context, test[-1].context] for kind in ("conversations", "prose")}
-    splits = {"test": test, "manual": test, "tracking": test[:4]}
+    splits = {"test": test, "held_out": test[:1], "manual": test, "tracking": test[:4]}
     for module in ("answers", "report"):
         monkeypatch.setattr(import_module(module), "splits", lambda: splits)
         monkeypatch.setattr(import_module(module), "texts", lambda: texts)
