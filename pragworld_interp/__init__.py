@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pragworld_tasks.layers.ablation_report import (
         LayerReport,
         accuracy_figure,
-        alterations_figure,
         read_layers,
     )
     from pragworld_tasks.layers.comparison import LayerComparison
@@ -44,7 +43,6 @@ __all__ = [
     "TokenReport",
     "ablate",
     "accuracy_figure",
-    "alterations_figure",
     "compare",
     "patch",
     "patching_figure",

@@ -20,7 +20,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, json_object, write_json
 from pragworld_tasks.layers.ablation_report import (
     accuracy_figure,
-    alterations_figure,
     read_layers,
 )
 from pragworld_tasks.layers.comparison import compare_reports
@@ -346,7 +345,7 @@ def _add_plot(commands: Commands) -> None:
         "files of one kind share a figure, but one of `patch --row` is shown alone. An existing "
         "figure is replaced.",
         example="pragworld-interp plot layers.json --out layers.png\n"
-        "pragworld-interp plot base/layers.json tuned/layers.json --by-alteration --out both.pdf",
+        "pragworld-interp plot base/layers.json tuned/layers.json --out both.pdf",
     )
     add = command.add_argument
     add(
@@ -357,26 +356,21 @@ def _add_plot(commands: Commands) -> None:
         help="files of `ablate` or of `patch`, or one of `patch --row`",
     )
     add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
-    add("--by-alteration", action="store_true", help="show each alteration")
     _add_by(command)
 
 
 def _plot(options: argparse.Namespace) -> None:
     check_output(options.out, overwrite=True)
-    files, out, by_alteration = options.files, options.out, options.by_alteration
+    files, out = options.files, options.out
     schema = schema_of(files[0])
-    if options.by and (schema == PATCHING or by_alteration):
-        raise InputError(
-            "--by applies to files that `ablate` wrote, without --by-alteration; leave it out"
-        )
+    if options.by and schema == PATCHING:
+        raise InputError("--by applies to files that `ablate` wrote; leave it out")
     if schema == TOKENS:
-        if len(files) > 1 or by_alteration or options.by:
+        if len(files) > 1 or options.by:
             raise InputError("a figure shows one file of `patch --row`, without other options")
         read_patched_tokens(files[0]).plot(out)
     elif schema == PATCHING:
-        patching_figure(by_title(map(read_patching, files)), out, by_alteration)
-    elif by_alteration:
-        alterations_figure(by_title(map(read_layers, files)), out)
+        patching_figure(by_title(map(read_patching, files)), out)
     else:
         accuracy_figure(by_title(map(read_layers, files)), out, options.by or "evidence")
     print(out)

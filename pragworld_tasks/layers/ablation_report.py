@@ -23,7 +23,6 @@ from pydantic import Field
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers import figures
 from pragworld_tasks.layers.layer_statistics import (
-    FEWEST_GROUPS,
     By,
     DocumentResult,
     LayerResult,
@@ -300,40 +299,13 @@ def accuracy_figure(
                 _role_changes(f"layer {number}", report.plain, [*heads], by)
                 for number, heads in groupby(report.layers, lambda head: head.target.layers[0])
             ]
-        return figures.change_maps(path, _title(first), maps, "ablated head", (), marks)
+        return figures.change_maps(path, _title(first), maps, marks)
     models = [
         _role_changes(name, report.plain, report.layers, by)
         for name, report in layer_reports.items()
     ]
     level = first.settings.level
     return figures.change_lines(path, _title(first), models, _target_names(first), level, marks)
-
-
-def alterations_figure(
-    layer_reports: Mapping[str, LayerReport], path: str | Path | None = None
-) -> "Figure":
-    """Draw a heat map for each model: changes in accuracy by alteration and by ablated layer.
-
-    Marks are where the band of all layers of a row excludes 0. Rows of few groups are left out, and
-    if no alteration is in enough, it is an `InputError`. See `accuracy_figure` for the arguments.
-    """
-    first = check_same_sweep(layer_reports)
-    classes = [name for name in first.plain.by_class if name not in ("flip", "invariant")]
-    if not classes:
-        raise InputError(f"split {first.data.split} has no alteration in {FEWEST_GROUPS} groups")
-    maps: dict[str, list[figures.Changes]] = {}
-    for model, report in layer_reports.items():
-        rows = maps[figures.panel_title(model, report.plain.accuracy.percent)] = []
-        for name in classes:
-            plain = report.plain.by_class[name]
-            label = f"{name} ({plain.total}), {format_percent(plain.percent)} %"
-            outcomes = [layer.by_class[name] for layer in report.layers]
-            marked = [outcome.band.low > 0 or outcome.band.high < 0 for outcome in outcomes]
-            rows.append(figures.Changes(label, plain.percent, outcomes, marked))
-    title = f"{_title(first)}; in parentheses: documents, then accuracy without ablation"
-    band = f"{first.settings.level:.0%} band"
-    marks = {-1: f"lower by the {band}", 1: f"higher by the {band}"}
-    return figures.change_maps(path, title, maps, "ablated layer", _target_names(first), marks)
 
 
 def _title(report: LayerReport) -> str:

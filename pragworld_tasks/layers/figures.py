@@ -116,18 +116,16 @@ def change_maps(
     path: str | Path | None,
     title: str,
     maps: Mapping[str, Sequence[Changes]],
-    what: str,
-    names: Sequence[str],
     marks: Mapping[int, str],
 ) -> "Figure":
-    """Draw heat maps of differences below each other, by their titles; see `change_lines`."""
+    """Draw heat maps of ablated heads below each other, by their titles; see `change_lines`."""
     from matplotlib.colors import SymLogNorm
 
     most = max(2, *(abs(p) for rows in maps.values() for row in rows for p in row.points))
     norm = SymLogNorm(_LINEAR, vmin=-most, vmax=most, base=10)
     scale = norm, _change_ticks(-most, most), "difference (points)"
     cells = {name: {row.name: row.points for row in rows} for name, rows in maps.items()}
-    with _heat_maps(path, title, cells, what, names, *scale) as (figure, grid):
+    with _heat_maps(path, title, cells, "ablated head", *scale) as (figure, grid):
         for axes, rows in zip(grid, maps.values(), strict=True):
             for number, row in enumerate(rows):
                 height = np.full(len(row.points), number)
@@ -191,7 +189,7 @@ def patching_lines(
 def patching_maps(
     path: str | Path | None, title: str, models: Mapping[str, Mapping[str, PatchedProbability]]
 ) -> "Figure":
-    """Draw the probability by patched layer as a heat map for each model, by class of pairs."""
+    """Draw the probability by patched head as a heat map for each model, a row for each layer."""
     from matplotlib.colors import Normalize
 
     cells: dict[str, dict[str, Sequence[float]]] = {}
@@ -202,7 +200,7 @@ def patching_maps(
             for name, curve in curves.items()
         }
     scale = Normalize(0, 1), {"ticks": [0, 0.25, 0.5, 0.75, 1]}, "p(altered gold label)"
-    with _heat_maps(path, title, cells, "patched layer", (), *scale) as (figure, _):
+    with _heat_maps(path, title, cells, "patched head", *scale) as (figure, _):
         return figure
 
 
@@ -215,7 +213,6 @@ def _heat_maps(
     title: str,
     maps: Mapping[str, Mapping[str, Sequence[float]]],
     what: str,
-    names: Sequence[str],
     norm: Any,
     ticks: Mapping[str, Any],
     label: str,
@@ -239,7 +236,7 @@ def _heat_maps(
             axes.spines[:].set_visible(False)
             axes.grid(visible=False)
             axes.set_title(textwrap.fill(name, 70), loc="left", fontsize=8.5)
-            _label_layers(axes, what, values.shape[1], names)
+            _label_layers(axes, what, values.shape[1])
         figure.suptitle(textwrap.fill(title, 85), fontsize=9)
         shrink = min(1, 2.5 / sum(heights))
         bar = figure.colorbar(ScalarMappable(norm, colors), ax=grid, aspect=20, shrink=shrink)

@@ -172,9 +172,9 @@ class PatchingReport(Report):
         finding = f"By the {headers[2]}, p is above one half at {where}."
         return f"{markdown_table(title, headers, rows)}\n{finding}"
 
-    def plot(self, path: str | Path | None = None, by_alteration: bool = False) -> "Figure":
+    def plot(self, path: str | Path | None = None) -> "Figure":
         """Draw the patched probability by layer; see `patching_figure`."""
-        return patching_figure(by_title([self]), path, by_alteration)
+        return patching_figure(by_title([self]), path)
 
 
 read_patching = PatchingReport.read
@@ -207,16 +207,13 @@ def _by_layer(
 
 
 def patching_figure(
-    patching_reports: Mapping[str, PatchingReport],
-    path: str | Path | None = None,
-    by_alteration: bool = False,
+    patching_reports: Mapping[str, PatchingReport], path: str | Path | None = None
 ) -> "Figure":
     """Draw the probability of the altered prompt's gold answer by patched layer, with OR and AR.
 
     Args:
-        patching_reports: Reports by the name of each model, at most four unless `by_alteration`.
+        patching_reports: Reports by the name of each model, at most four unless heads are patched.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
-        by_alteration: Whether each model has a heat map with a row for each alteration instead.
 
     Raises:
         InputError: There are no reports or more than four, one keeps no pair, they are of different
@@ -227,8 +224,7 @@ def patching_figure(
     if empty := [name for name, of_classes in averages.items() if not of_classes]:
         raise InputError(f"{empty[0]}: no pair is kept, so there is nothing to show")
     title = f"{first.what} at {first.place}: {first.data.split}"
-    if first.module == "heads" and not by_alteration:
-        averages = {name: _by_layer(first.targets, of["all"]) for name, of in averages.items()}
-    if by_alteration or first.module == "heads":
-        return figures.patching_maps(path, title, averages)
+    if first.module == "heads":
+        heads = {name: _by_layer(first.targets, of["all"]) for name, of in averages.items()}
+        return figures.patching_maps(path, title, heads)
     return figures.patching_lines(path, title, {name: of["all"] for name, of in averages.items()})

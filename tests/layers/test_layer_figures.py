@@ -18,7 +18,7 @@ from pragworld_interp.run.inputs import document_results
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.statistics import Interval
 from pragworld_tasks.layers import EXAMPLES
-from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
+from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure
 from pragworld_tasks.layers.figures import patching_lines, patching_maps
 from pragworld_tasks.layers.layer_statistics import By, Outcome
 from pragworld_tasks.layers.patching_report import read_patching
@@ -31,7 +31,6 @@ MODELS = {
     LONG: random_report(12, seed=2),
     "$cost_1$": random_report(9, seed=3),
 }
-TWO = {LONG: MODELS[LONG], ENDLESS: random_report(40, seed=4)}
 
 
 def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> LayerReport:
@@ -48,7 +47,7 @@ SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Targe
 HEADS = swept_on(30, [Target((layer,), head) for layer in (3, 8) for head in range(4)], "heads")
 AVERAGES = read_patching(EXAMPLES / "patching.json").averages()
 CURVES = {"base": AVERAGES["all"], LONG: AVERAGES[ALTERATIONS[3]]}
-BY_MODEL = {model: dict.fromkeys(("all", *ALTERATIONS), curve) for model, curve in CURVES.items()}
+BY_MODEL = {model: dict.fromkeys(("layer 3", "layer 8"), curve) for model, curve in CURVES.items()}
 ONE_GROUP = dataclasses.replace(CURVES["base"], intervals=[Interval(math.nan, math.nan)] * 5)
 FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy": lambda path: accuracy_figure(MODELS, path),
@@ -56,9 +55,8 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy of an endless name": lambda path: accuracy_figure({ENDLESS: MODELS["small"]}, path),
     "accuracy of some layers": lambda path: accuracy_figure({"m": SOME, LONG: SOME}, path),
     "accuracy of heads": lambda path: accuracy_figure({"m": HEADS, ENDLESS: HEADS}, path),
-    "alterations of models": lambda path: alterations_figure(TWO, path),
     "patching": lambda path: patching_lines(path, "all pairs", CURVES),
-    "patching by alteration": lambda path: patching_maps(path, "all pairs", BY_MODEL),
+    "patching of heads": lambda path: patching_maps(path, "all pairs", BY_MODEL),
     "patching of one group": lambda path: patching_lines(path, "", {"base": ONE_GROUP}),
 }
 
@@ -75,10 +73,10 @@ def levels(axes: Axes) -> list[float]:
     return [float(np.asarray(line.get_ydata())[0]) for line in lines]
 
 
-def marked(axes: Axes, marker: str, height: float | None = None) -> list[float]:
-    """Return where marks are, in the row at a height if there is one."""
-    marks = [np.asarray(line.get_xydata()) for line in axes.lines if line.get_marker() == marker]
-    return [float(x) for mark in marks for x, y in mark if height in (None, y)]
+def marked(axes: Axes, marker: str) -> list[float]:
+    """Return where marks are."""
+    marks = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == marker]
+    return [float(x) for mark in marks for x in mark]
 
 
 def cells(axes: Axes) -> dict[str, list[float]]:
@@ -153,21 +151,6 @@ def test_chosen_layers_stand_side_by_side_and_heads_below_each_other() -> None:
     assert cells(axes) == {"layer 3": changes[:4], "layer 8": changes[4:]}
 
 
-def test_a_row_for_each_category() -> None:
-    *panels, _ = FIGURES["alterations of models"](None).axes
-    for report, axes in zip(TWO.values(), panels, strict=True):
-        names = [name for name in report.plain.by_class if name not in ("flip", "invariant")]
-        shares = {name: report.plain.by_class[name] for name in names}
-        rows = cells(axes)
-        assert list(rows) == [f"{n} ({s.total}), {s.percent:.2f} %" for n, s in shares.items()]
-        for number, (name, values) in enumerate(zip(names, rows.values(), strict=True)):
-            outcomes = [layer.by_class[name] for layer in report.layers]
-            assert values == points(outcomes)
-            for marker, sign in (("v", -1), ("^", 1)):
-                outside = [min(sign * end for end in outcome.band) > 0 for outcome in outcomes]
-                assert marked(axes, marker, number) == np.flatnonzero(outside).tolist()
-
-
 def test_patching_between_the_two_plain_runs() -> None:
     figure = FIGURES["patching"](None)
     (axes,) = figure.axes
@@ -183,8 +166,8 @@ def test_patching_between_the_two_plain_runs() -> None:
     assert not axes.collections
 
 
-def test_classes_of_pairs_are_rows_of_a_heat_map() -> None:
-    *panels, _ = FIGURES["patching by alteration"](None).axes
+def test_layers_are_rows_of_a_heat_map_of_heads() -> None:
+    *panels, _ = FIGURES["patching of heads"](None).axes
     for axes, (model, curves) in zip(panels, BY_MODEL.items(), strict=True):
         assert axes.get_title(loc="left") == model
         assert cells(axes) == {
@@ -223,7 +206,7 @@ def test_nothing_overlaps_or_is_cut_off(name: str) -> None:
                 assert not any(box.overlaps(other) for other in ticks[:number])
 
 
-@pytest.mark.parametrize("name", ["accuracy of one", "patching by alteration"])
+@pytest.mark.parametrize("name", ["accuracy of one", "patching of heads"])
 def test_figures_are_pickled_and_files_are_the_same_each_time(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name](tmp_path / "figure.svg")
     copy = pickle.loads(pickle.dumps(figure))

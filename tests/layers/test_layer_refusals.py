@@ -13,7 +13,6 @@ from pragworld_tasks.layers import EXAMPLES
 from pragworld_tasks.layers.ablation_report import (
     LayerReport,
     accuracy_figure,
-    alterations_figure,
     read_layers,
 )
 from pragworld_tasks.layers.comparison import compare_reports
@@ -35,7 +34,6 @@ def report_of(layers: list[int]) -> LayerReport:
 
 
 ONE = {"a": random_report(3)}
-TRACKING = {"t": random_report(3, "entity_tracking")}
 OTHER_DATA = {**ONE, "b": random_report(3, "synthetic")}
 OTHER_INTERVENTION = {**ONE, "b": by_mean()}
 PATCHING = EXAMPLES / "patching.json"
@@ -55,8 +53,6 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: patching_figure(dict.fromkeys("abcde", PATCHED)), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: compare_reports({"a": report_of([0, 1]), "b": report_of([0, 1])}), "a: not swept on every layer, each alone; sweep it without --layers"),
-        (lambda: alterations_figure(TRACKING), "split entity_tracking has no alteration in 30 groups"),
-        (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
         (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was swept with other positions than a; use the same for both"),
         (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
