@@ -17,9 +17,19 @@ from pragworld_interp import ablate
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.dialogues.settings import ALTERATION_SHARES
 from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.text import format_interval
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
 DIGITS = 6
+
+
+def generated(split: str, groups: int, seed: int = 0) -> list[Document]:
+    """Return dialogues without the alteration that training holds out."""
+    held_out = SETTINGS["training"]["held_out_alteration"]
+    trained = {name: share for name, share in ALTERATION_SHARES.items() if name != held_out}
+    domains = SETTINGS["generator"]["domains"].split(",")
+    settings: dict[str, Any] = {"split": split, "groups": groups, "seed": seed, "domains": domains}
+    return pt.generate(**settings, alterations=trained)
 
 
 def splits() -> dict[str, list[Document]]:
@@ -28,13 +38,11 @@ def splits() -> dict[str, list[Document]]:
     Where an alteration is held out, every flip of a generated group may be of that kind. The test
     split is therefore generated without it, and its variants are a split of their own.
     """
-    held_out, generator = SETTINGS["training"]["held_out_alteration"], SETTINGS["generator"]
-    trained = {name: share for name, share in ALTERATION_SHARES.items() if name != held_out}
-    made = {"groups": SETTINGS["answers"]["groups"], "split": "test"}
-    made["domains"] = generator["domains"].split(",")
-    apart = pt.generate(**made, held_out_alteration=held_out)
+    groups, held_out = SETTINGS["answers"]["groups"], SETTINGS["training"]["held_out_alteration"]
+    domains = SETTINGS["generator"]["domains"].split(",")
+    apart = pt.generate(groups=groups, domains=domains, held_out_alteration=held_out)
     return {
-        "test": pt.generate(**made, alterations=trained),
+        "test": generated("test", groups),
         "held_out": [document for document in apart if document.alteration == held_out],
         "manual": pt.load("manual"),
         "tracking": pt.load("entity_tracking"),
@@ -49,24 +57,36 @@ def texts() -> dict[str, list[str]]:
     return {"conversations": manual, "prose": prose[: settings["topics"]]}
 
 
-def observe(folder: Path, adapter: Path | None, chat_template: bool) -> dict[str, Any]:
-    """Return the probability of every gold answer, and the log-likelihood of every text.
-
-    A split is answered by the plain run of a sweep, which shares the beginnings of prompts. It is
-    swept at the last layer, at which a sweep costs least.
-    """
+def load(folder: Path, adapter: Path | None) -> tuple[Any, Any]:
+    """Return a model, with an adapter if there is one, and its tokenizer."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
     if adapter is not None:
         model = PeftModel.from_pretrained(model, str(adapter)).get_base_model()
-    model.eval()
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def answer(model: Any, tokenizer: Any, documents: list[Document], template: bool) -> list[float]:
+    """Return the probability of every gold answer, and print the accuracy.
+
+    They are those of the plain run of a sweep, which shares the beginnings of prompts. The sweep is
+    of the last layer, at which it costs least.
+    """
     last = model.config.get_text_config().num_hidden_layers - 1
+    report = ablate(model, tokenizer, documents, layers=[last], chat_template=template)
+    gold = [round(document.gold[0], DIGITS) for document in report.documents]
+    accuracy = report.plain.accuracy
+    print(f"{accuracy.percent:.1f} % ({format_interval(accuracy.interval, '.1f')})", flush=True)
+    return gold
+
+
+def observe(folder: Path, adapter: Path | None, template: bool) -> dict[str, Any]:
+    """Return the probability of every gold answer, and the log-likelihood of every text."""
+    model, tokenizer = load(folder, adapter)
     answers = {}
     for name, documents in splits().items():
-        report = ablate(model, tokenizer, documents, layers=[last], chat_template=chat_template)
-        gold = [round(document.gold[0], DIGITS) for document in report.documents]
+        print(name, end=": ")
+        gold = answer(model, tokenizer, documents, template)
         answers[name] = {"digest": documents_digest(documents), "gold": gold}
-        print(f"{name}: {100 * sum(p > 0.5 for p in gold) / len(gold):.1f} %", flush=True)
     likelihoods = {}
     for name, of_kind in texts().items():
         digest = hashlib.sha256("\0".join(of_kind).encode()).hexdigest()[:16]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from answers import SETTINGS, splits, texts
-from study import BASE, LOSSES, RESULTS, choose
+from study import BASE, LOSSES, RESULTS, SFT, choose
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.data.documents import Document, documents_digest
@@ -32,7 +32,6 @@ from pragworld_tasks.layers.layer_statistics import holm
 from pragworld_tasks.text import format_number, format_p, markdown_table
 
 RESAMPLES = 4000
-SFT = "sft"
 BOUND = {"points": 2.0, "nats": 0.05}  # differences within it are equivalent
 
 

@@ -18,14 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from answers import SETTINGS, observe, read_run
+from answers import SETTINGS, answer, generated, load, observe, read_run
 
 from pragworld_interp import LayerReport, read_layers
-from pragworld_tasks.files import write_json
+from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.run_record import RUN_FILE
 
 RESULTS = Path(__file__).with_name("results")
 BASE = "base"  # the model before training
+SFT = "sft"  # the arm that others are compared with
 LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
 
 
@@ -65,11 +66,15 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of adapters, journals and logs")
     parser.add_argument("--seeds", type=int, nargs="+", default=SETTINGS["seeds"])
     parser.add_argument("--arms", nargs="+", choices=SETTINGS["arms"], default=[*SETTINGS["arms"]])
+    parser.add_argument("--pilot", type=int, metavar="SEED", help="try the budget with plain SFT")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args()
     study = Study(options.name, options.model, options.out, options.results / options.name)
     study.results.mkdir(parents=True, exist_ok=True)
     study.out.mkdir(parents=True, exist_ok=True)
+    if options.pilot is not None:
+        try_budget(study, options.pilot)
+        return
     for step in steps(study, options.seeds, options.arms):
         if not step.result.exists():
             print(step.result, flush=True)
@@ -123,6 +128,14 @@ def train(study: Study, arm: str, seed: int) -> None:
     command(study, "pragworld_train", *words, *options_of(SETTINGS["training"]))
 
 
+def try_budget(study: Study, seed: int) -> None:
+    """Train plain SFT with a seed that does not count, and print its accuracy in validation."""
+    train(study, SFT, seed)
+    model, tokenizer = load(study.model, study.out / f"{SFT}-seed{seed}")
+    documents = generated("validation", SETTINGS["sweeps"]["pilot_groups"], seed)
+    answer(model, tokenizer, documents, bool(study.template))
+
+
 def arm_layers(study: Study, arm: str, seed: int) -> dict[str, list[int]]:
     """Return the layers of each loss of an arm: those chosen, or as many others drawn at random."""
     settings = SETTINGS["arms"][arm]
@@ -157,12 +170,13 @@ def choose(report: LayerReport, role: Any) -> tuple[list[int], str]:
 def answering(study: Study, run: str) -> Step:
     """Return the step in which a model answers all questions."""
 
-    def answer() -> None:
+    def write() -> None:
         adapter = None if run == BASE else study.out / run
-        write_json(result, observe(study.model, adapter, bool(study.template)))
+        content = observe(study.model, adapter, bool(study.template))
+        write_whole(result, f"{json.dumps(content)}\n".encode())  # a line, for it has many numbers
 
     result = study.results / f"answers-{run}.json"
-    return Step(result, answer)
+    return Step(result, write)
 
 
 def sweeping(study: Study, run: str) -> Step:

@@ -49,7 +49,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
         "arms": {"sft": {}, "ula-1e-2": {"ula": 1e-2}, "ula-random": {"ula": 1e-2, "random": True}},
         "seeds": [1, 2],
         "swept": ["ula-1e-2"],
-        "sweeps": {"groups": 12, "seed": 1, "most_by_sign": 2},
+        "sweeps": {"groups": 12, "seed": 1, "most_by_sign": 2, "pilot_groups": 2},
         "training": {**settings["training"], "max_steps": 6},
     }
     for name, value in few.items():
@@ -87,6 +87,11 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     study.main()  # which makes this file alone, from the adapter that is still there
     assert lost.read_text(encoding="utf-8") == kept
     assert all(path == lost or path.stat().st_mtime_ns == made[path] for path in made)
+
+    monkeypatch.setattr(sys, "argv", [*words, "--pilot", "101"])
+    study.main()
+    assert (tmp_path / "runs" / "sft-seed101" / "adapter_model.safetensors").exists()
+    assert {*(results / "tiny").iterdir()} == {*made}
 
     named = study.Study("tiny", tiny_folder(), tmp_path, results / "tiny")
     chosen, drawn = (study.arm_layers(named, arm, 1) for arm in ("ula-1e-2", "ula-random"))
