@@ -80,9 +80,7 @@ def _exiting() -> Iterator[None]:
         raise SystemExit(str(error)) from error
 
 
-def _data_set(
-    records: Callable[..., list[dict[str, Any]]],
-) -> Callable[..., dict[str, "Dataset"]]:
+def _data_set(records: Callable[..., list[dict[str, Any]]]) -> Callable[..., dict[str, "Dataset"]]:
     """Return a function for `custom_dataset`: the records as the data set `test`.
 
     lm-eval passes all of `--metadata` and `--model_args` along; the functions read what is theirs.

@@ -16,11 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.responses import (
-    LoggedSample,
-    read_predictions,
-    without_repeats,
-)
+from pragworld_tasks.evaluation.responses import LoggedSample, read_predictions, without_repeats
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import RECORD, NamedRun, loaded_model, task_and_date
 from pragworld_tasks.evaluation.scoring import score

@@ -38,10 +38,7 @@ _ALGORITHMS: dict[str, tuple[_Algorithm, str]] = {
 
 
 def alter(
-    conversation: str,
-    entities: Entities | Mapping[str, Any],
-    alteration: str,
-    seed: int = 0,
+    conversation: str, entities: Entities | Mapping[str, Any], alteration: str, seed: int = 0
 ) -> AlteredConversation:
     r"""Alter a conversation. The result is the same for the same seed.
 

@@ -116,14 +116,9 @@ class Entities:
 
 
 class Conversation:
-    """A conversation in plain text together with its entities.
+    """A conversation, one utterance per line, with its entities, turns and sentences in order.
 
-    Attributes:
-        text: The text in Unicode's form NFC, one utterance per line.
-        entities: The entities.
-        turns: The turns. A line without a label is part of the turn before it if others have one.
-        mentions: The mentions of the entities, in order.
-        sentences: The sentences with the mentions in them, in order.
+    A line without a speaker's label is part of the turn before it if other lines have one.
     """
 
     def __init__(self, text: str, entities: Entities) -> None:

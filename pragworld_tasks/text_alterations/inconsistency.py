@@ -23,16 +23,13 @@ _AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
 
 
 def inconsistent_data(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Add what defies common sense after an object in a statement, or at the end of one.
+    """Add what defies common sense to a statement; None if there is none to add to.
 
-    "The grapes" become "the grapes, which hum whenever someone laughs,". An example of the paper
-    (section 4) is "a birthday cake that changes color every time someone claps". Half of the
-    clauses describe the object, and half take it away, move it or turn it into something else,
-    which can change answers. Where no clause fits, a sentence about an object, a place or a person
-    follows a statement, or if there is none, a remark about something else.
-
-    Returns:
-        The altered conversation, or None if there is no statement that anything can be added to.
+    After an object, "the grapes" become "the grapes, which hum whenever someone laughs,". An
+    example of the paper (section 4) is "a birthday cake that changes color every time someone
+    claps". Half of the clauses describe the object, and half take it away, move it or turn it into
+    something else, which can change answers. Where no clause fits, a sentence about an object, a
+    place or a person follows a statement, or if there is none, a remark about something else.
     """
     spots = list(turn_sentences(conversation.sentences))
     denied = _denied(spots)

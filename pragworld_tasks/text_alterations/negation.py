@@ -19,16 +19,13 @@ _OF_SUBJECTS = (*word_list("subjects"), *word_list("determiners"), *word_list("o
 
 
 def negation(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Negate a reply or a statement, or remove its negation (section 4 of the paper).
+    """Negate a reply or a statement, or remove its negation; None if there is nothing to negate.
 
     "He did" becomes "he didn't", "no, he didn't" becomes "yes, he did", and a whole "no" becomes
     "yes". "All of them are" becomes "not all of them are", and after a "yes", "some of them are"
     becomes "none of them are". If no reply can be negated, a statement of the first turn may be.
     Questions, formulas ("I'm afraid", "thank you"), what other sentences take up or tell more of,
     and what would not stay grammatical are left alone.
-
-    Returns:
-        The altered conversation, or None if nothing in it can be negated.
     """
     spots = turn_sentences(conversation.sentences)
     found = [(spot, option) for spot in spots if (option := _option(spot))]

@@ -41,12 +41,9 @@ _NO_ADJECTIVES = {
 def noun_at(
     sentence: Sentence, place: int, *, plural: bool
 ) -> tuple[int, EntityMention | None] | None:
-    """Find the noun, in singular or plural, that begins at a place or at most two words later.
+    """Return where the noun that begins at a place or up to two words later ends, and its mention.
 
     Nouns that are not listed as objects are recognized by their plural only.
-
-    Returns:
-        The place where the noun ends and the mention that it is, if any; None without such a noun.
     """
     for start in (place, place + 1, place + 2):
         if start >= len(sentence.words) or not sentence.joined(start):

@@ -35,29 +35,23 @@ _ARTICLES, _COLOURS = (*word_list("determiners"), "a", "an"), word_list("colours
 
 
 def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Change an "all" to "some" or a "some" to "all", as Algorithm 4 does (appendix A.1).
+    """Change an "all" to "some" or a "some" to "all", as Algorithm 4 does; None if there is none.
 
     "All the grapes" become "some of the grapes". Phrases ("at all", "all right") and places where
     the other word would be wrong ("there are some", "they are all there") are left alone, and so
     are parts of things which other words near them divide ("some are here, the rest there"). Where
     nothing else can be changed, other quantifiers change as the benchmark's authors changed them:
     "many people" to "some people", "a few days" to "several days", "some emails" to "a few emails".
-
-    Returns:
-        The altered conversation, or None if it has no quantifier that can be changed.
     """
     return _change_one(conversation, rng, "Quantifier Change", _quantifier, _other_quantifier)
 
 
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
+    """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does; None if there is none.
 
     What joins clauses, numbers ("two or three"), phrases ("or so", "nice and warm"), what the
     speaker did, questions that offer alternatives, and places where the other word would be wrong
     are left alone.
-
-    Returns:
-        The altered conversation, or None if it has no connective that can be changed.
     """
     return _change_one(conversation, rng, "Logical Connective Change", _connective)
 

@@ -52,7 +52,6 @@ class _Number:
     """A number, the "a" of a measure ("about a mile"), or both numbers of "two or three".
 
     Attributes:
-        sentence: Its sentence.
         parts: The places of the first and last word of the number, or of each of two, and what it
             is: 0 for anything else than a number ("9:00", "one fifty").
         noun: What it counts, in the singular, or "" if that is unknown.
@@ -78,7 +77,7 @@ class _Number:
 
 
 def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Make a number greater or smaller, as Algorithm 3 does.
+    """Make a number greater or smaller, as Algorithm 3 does; None if none can be changed.
 
     One becomes two. A number n > 1 grows by 1 to n or shrinks by 1 to n - 1; round numbers from 20
     on stay round. Words stay words and digits stay digits. "A" before a measure ("about a mile") is
@@ -86,9 +85,6 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
     things. Times, dates, ages and names with a number are left alone, and so is every number that
     another one or a later turn may depend on ("Ten kids came: six girls and four boys", "In two
     hours. / That's right.").
-
-    Returns:
-        The altered conversation, or None if it has no number that can be changed.
     """
     numbers = [number for each in conversation.sentences for number in _numbers(conversation, each)]
     options = []

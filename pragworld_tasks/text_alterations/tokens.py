@@ -134,15 +134,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence.
+    """A sentence of one or more words in a turn, which is `line` and has a number from 0.
 
     The methods take a place, which is the index of a word in `words`.
-
-    Attributes:
-        utterance: The number of its turn, from 0.
-        line: The whole turn.
-        words: Its words, at least one.
-        mentions: The mentions of entities in it, in order.
     """
 
     utterance: int

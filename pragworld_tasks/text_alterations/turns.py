@@ -14,13 +14,9 @@ from pragworld_tasks.text_alterations.tokens import Sentence
 
 @dataclass(frozen=True, slots=True)
 class TurnSentence:
-    """A sentence in its place in the conversation.
+    """A sentence with those before and after it in its turn, and in the turns around.
 
-    Attributes:
-        sentence: The sentence.
-        earlier, later: The sentences before and after it in the turn.
-        previous: The last sentence of the turn before, or None.
-        next, reply_to_next: The first sentences of the two turns after, or None.
+    `previous` ends the turn before; `next` and `reply_to_next` begin the two turns after.
     """
 
     sentence: Sentence
