@@ -145,7 +145,6 @@ class CheckedTask(ConfigurableTask):
         return super().__new__(type(cls.__name__, (cls, kind), {}) if kind else cls)
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Build the task as lm-eval does, with a list of metrics."""
         metric_list = [
             {
                 # By a name alone, lm-eval 0.5 would look for a metric of its own.
@@ -190,7 +189,6 @@ class PragWorldTask(CheckedTask):
     """A task with questions, each asked once; it has the metrics of its split."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Build the task as lm-eval does, with a list of metrics."""
         robust, plain = (robust_share, robust_share_stderr), (share, share_stderr)
         split = config["dataset_kwargs"]["pragworld_split"]
         with _exiting():
@@ -216,7 +214,6 @@ class WorldModelTask(CheckedTask):
     aggregations = dict.fromkeys(WORLD_MODEL_METRICS, (estimate, estimate_stderr))
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Build the task as lm-eval does, with as many responses as `--metadata` asks for."""
         repeats = config["metadata"].get("repeats", config["repeats"])
         if not isinstance(repeats, int) or repeats < 1:
             raise SystemExit(f"--metadata: repeats: {repeats!r} must be a whole number above 0")

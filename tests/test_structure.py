@@ -37,24 +37,24 @@ README_LINES = 160
 # explains; what a room gains, another gives up. Where a room is larger than it is meant to be, its
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
-    "pragworld_tasks/*.py": 1_460,
+    "pragworld_tasks/*.py": 1_455,
     "pragworld_tasks/data": 1_199,
     "pragworld_tasks/evaluation": 2_720,
-    "pragworld_tasks/grouped": 587,  # with `score` and what it alone needs, which was evaluation's
+    "pragworld_tasks/grouped": 571,  # with `score` and what it alone needs, which was evaluation's
     "pragworld_tasks/sensitivity": 2_108,
-    "pragworld_tasks/quantities": 1_480,
-    "pragworld_tasks/leaderboard": 1_317,
+    "pragworld_tasks/quantities": 1_473,
+    "pragworld_tasks/leaderboard": 1_311,
     "pragworld_tasks/authoring": 1_983,
     "pragworld_tasks/tiny": 20,
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_935,  # with roles under every replacement; the sweeps gave it up
     "pragworld_tasks/dialogues": 3_776,
-    "pragworld_tasks/text_alterations": 2_664,
+    "pragworld_tasks/text_alterations": 2_605,
     "pragworld_interp": 4_857,
     "pragworld_train": 2_699,
 }
 # The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_317
+NINE_ROOMS = 12_299
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000

@@ -29,7 +29,6 @@ class GroupedReport(ScoreReport):
         documents: what tells the documents from others: lm-eval's number and digests, the group,
             and how many answers there are.
         title: metric and groups, such as `acc by doc.group`, after the task if it is known.
-        scored: the scores of each document.
     """
 
     documents: Sequence[Any]

@@ -15,13 +15,10 @@ _SCORES = TypeAdapter(list[Annotated[float, Field(ge=0, le=1, allow_inf_nan=Fals
 
 
 class ScoredDocument(NamedTuple):
-    """A document, by lm-eval's number and digests, with its group as JSON and its scores.
-
-    It has its answers, too, if it is a single request.
-    """
+    """A document by lm-eval's number and digests; of several requests, it has no answers."""
 
     digests: tuple[Any, ...]
-    group: str
+    group: str  # as JSON
     scores: list[float]
     answers: list[Any]
 

@@ -17,19 +17,10 @@ from pragworld_tasks.text import (
 def runs_table(reports: Mapping[str, ScoreReport], against: ScoreReport | None = None) -> str:
     """Return a Markdown table of several runs on the same documents, the best first.
 
-    Args:
-        reports: the runs' reports by name.
-        against: the report of another run. Each run is then compared with it instead of with
-            the next one in the table.
-
-    Returns:
-        Robust accuracy with intervals (accuracy for a split without alterations) and beside it how
-        the manual split's figures change by the released grouping and without disputed labels. The
-        last column is p of an exact test over groups: McNemar's of robust accuracy, or the
-        sign-flip test of accuracy.
-
-    Raises:
-        InputError: The runs are on different documents.
+    It has robust accuracy with intervals (accuracy for a split without alterations) and beside it
+    how the manual split's figures change by the released grouping and without disputed labels. The
+    last column is p of an exact test over groups (McNemar's of robust accuracy, or the sign-flip
+    test of accuracy) of each run and the next one, or the run of `against`.
     """
     first = next(iter(reports.values()))
     check_same_documents(*reports.values(), *([against] if against else []))

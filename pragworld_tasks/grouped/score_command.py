@@ -90,7 +90,6 @@ def _score(options: argparse.Namespace) -> None:
 
 
 def _score_groups(options: argparse.Namespace) -> None:
-    """Score samples of any task, each file by itself."""
     from pragworld_tasks.evaluation.comparison import compare_scores
     from pragworld_tasks.evaluation.runs import logged_run
     from pragworld_tasks.grouped.grouped_report import score_groups
@@ -111,7 +110,6 @@ def _score_groups(options: argparse.Namespace) -> None:
 
 
 def _score_splits(options: argparse.Namespace) -> None:
-    """Score runs on our splits, and compare them."""
     from pragworld_tasks.evaluation.comparison import compare_scores
     from pragworld_tasks.evaluation.runs import common_split, find_runs
     from pragworld_tasks.grouped.item_analysis import analyze_items, items_csv
@@ -147,7 +145,6 @@ def _score_splits(options: argparse.Namespace) -> None:
 def _scored_documents(
     split: str, options: argparse.Namespace, runs: "list[NamedRun]"
 ) -> list[Document]:
-    """Return the documents that the runs are on."""
     from pragworld_tasks.data.document_files import read_documents
 
     if options.documents and split != OWN:

@@ -46,11 +46,9 @@ class BoardRun:
 
 @dataclass(frozen=True)
 class Board:
-    """All runs on the same documents, the best first.
+    """All runs on the same documents, the best by the main metric first, readers of labels last.
 
-    Attributes:
-        title: the split, with the digest of its documents where two boards have the same split.
-        runs: the runs in the order of their main metric; readers of the labels come last.
+    The title is the split, with the digest of its documents where two boards have the same split.
     """
 
     title: str

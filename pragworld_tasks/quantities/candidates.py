@@ -106,7 +106,6 @@ class ParsedAnswer:
         return self.cues[self._cue_at(start) : self._cue_at(end)]
 
     def _topic_between(self, start: int, end: int) -> set[str]:
-        """Return the stems of the prompt's words in text[start:end]."""
         first = bisect.bisect_left(self._topic, (start, ""))
         return {stem for _, stem in self._topic[first : bisect.bisect_left(self._topic, (end, ""))]}
 
@@ -115,7 +114,6 @@ class ParsedAnswer:
         return bisect.bisect_left(self._terms, start) < bisect.bisect_left(self._terms, end)
 
     def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
-        """Yield the quantities that may be the final number."""
         text, target = self.text, self.target
         before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]

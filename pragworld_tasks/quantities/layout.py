@@ -110,12 +110,10 @@ class Layout:
         return self._bold[index] if index >= 0 else NO_SPAN
 
     def _label(self, start: int, end: int) -> TextSpan:
-        """Return the label that text[start:end] begins with."""
         match = pattern("label").match(self.text, start, min(end, start + _LONGEST_LABEL))
         return match.span() if match else NO_SPAN
 
     def _link(self) -> None:
-        """Set the header, section, intro and blocks of each line."""
         section = intro = NO_SPAN
         inside: dict[str, tuple[int, TextSpan]] = {}
         runs: Counter[str] = Counter()

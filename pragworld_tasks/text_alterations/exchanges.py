@@ -233,7 +233,7 @@ def _are_set_apart(
             return True
         if _is_contrasted(conversation, early, late) or _is_told_alike(early, late):
             return True
-        if _is_elsewhere(conversation, early, late):
+        if _are_both_placed(conversation, early, late):
             return True
     return False
 
@@ -263,11 +263,8 @@ def _is_told_alike(early: _Site, late: _Site) -> bool:
     return PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
 
 
-def _is_elsewhere(conversation: Conversation, early: _Site, late: _Site) -> bool:
-    """Return whether two sentences say where each entity is, or one of them where it is not."""
-    is_question = early.sentence.is_question or late.sentence.is_question
-    if not is_question and early.sentence.is_negative != late.sentence.is_negative:
-        return True
+def _are_both_placed(conversation: Conversation, early: _Site, late: _Site) -> bool:
+    """Return whether two sentences say where each entity is."""
     distance = late.mention.utterance - early.mention.utterance
     if early.mention.kind == "locations":
         # "Did you leave it in the den? / I left it there and went to the hall." Who was born in a

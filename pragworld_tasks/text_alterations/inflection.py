@@ -141,16 +141,11 @@ def read_number(text: str) -> int | None:
 
 
 def read_ordinal(word: str) -> int | None:
-    """Return the number that an ordinal in lower case stands for: "third", "21st", "forty-second".
-
-    Anything else gives None.
-    """
+    """Return the number that an ordinal in lower case stands for ("third", "21st"), or None."""
     if digits := re.fullmatch(r"(\d{1,6})(?:st|nd|rd|th)", word):
         return int(digits[1])
-    tens, _, ones = word.rpartition("-")
-    if ones not in _ORDINALS:
-        return None
-    return _ORDINALS.index(ones) + NUMBER_VALUES.get(tens, 0)
+    tens, _, ones = word.rpartition("-")  # "forty-second"
+    return _ORDINALS.index(ones) + NUMBER_VALUES.get(tens, 0) if ones in _ORDINALS else None
 
 
 # Letter case --------------------------------------------------------------------------------------

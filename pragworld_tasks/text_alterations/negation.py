@@ -116,7 +116,6 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
 
 
 def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
-    """Return the replacements that remove the negation of the auxiliary at a place, if possible."""
     word, text = sentence.at(place), sentence.words[place].text
     last = place + (sentence.after(place) == "not")
     following = sentence.lower[last + 1 :]
@@ -131,7 +130,6 @@ def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
 
 
 def _with_not(sentence: Sentence, place: int) -> list[TextReplacement]:
-    """Return the replacements that negate the auxiliary at a place, if possible."""
     verb, ahead = sentence.at(place), sentence.all_before(place)
     if sentence.is_negative or (sentence.at(0) in _NO and not _is_reply(sentence, 0)):
         return []
@@ -188,8 +186,6 @@ def _with_reply(
     if not replacements or not replies or sentence.at(replies[0]) not in contrary:
         return replacements
     subject = range(replies[0] + 1, place)
-    if sentence.at(replies[0] + 1) == "and":
-        return replacements  # "yes, and it's free"
     is_known = all(
         sentence.at(each) in _OF_SUBJECTS or sentence.mention_at(each) for each in subject
     )

@@ -16,13 +16,11 @@ SINGULAR_VERBS = {plural: singular for singular, plural in PLURAL_VERBS.items()}
 NEARBY = 2
 
 
-def nearby_words(
-    conversation: Conversation, sentence: Sentence, before: int = 0, after: int = NEARBY
-) -> list[str]:
-    """Return the words in lower case of the other sentences some utterances around one."""
+def nearby_words(conversation: Conversation, sentence: Sentence, before: int = 0) -> list[str]:
+    """Return the words in lower case of the other sentences near one, at most so far before it."""
     words = list[str]()
     for other in conversation.sentences:
-        if other is not sentence and -before <= other.utterance - sentence.utterance <= after:
+        if other is not sentence and -before <= other.utterance - sentence.utterance <= NEARBY:
             words += other.lower
     return words
 
@@ -46,7 +44,7 @@ def noun_at(
     Nouns that are not listed as objects are recognized by their plural only.
     """
     for start in (place, place + 1, place + 2):
-        if start >= len(sentence.words) or not sentence.joined(start):
+        if not sentence.joined(start):
             return None
         if mention := sentence.mention_at(start):
             if mention.kind != "objects" or mention.ending or mention.is_plural != plural:
@@ -74,7 +72,7 @@ def counted_noun(conversation: Conversation, sentence: Sentence, place: int) -> 
     """
     noun, is_definite = "", False
     for start in range(place + 1, place + 5):
-        if start >= len(sentence.words) or not sentence.joined(start):
+        if not sentence.joined(start):
             break
         word, mention = sentence.at(start), sentence.mention_at(start)
         if mention:

@@ -73,7 +73,6 @@ def _change_one(
 
 
 def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
-    """Return the change of the "all" or "some" at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("all", "some") or before in word_list("no_quantifier_after"):
         return None
@@ -174,7 +173,6 @@ def _other_quantifier(conversation: Conversation, sentence: Sentence, place: int
 
 
 def _connective(conversation: Conversation, sentence: Sentence, place: int) -> _Change:
-    """Return the change of the connective at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     ahead = sentence.all_before(place)
     if word not in ("and", "or") or not before or not after:

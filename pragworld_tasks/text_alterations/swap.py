@@ -87,7 +87,6 @@ def _exchange(
 
 
 def _that_fit(conversation: Conversation, *, swap: bool) -> list[_Pairs]:
-    """Return the pairs of each kind that may be exchanged."""
     return [
         (kind, fit)
         for kind, pairs in _pairs(conversation, swap=swap)
