@@ -57,6 +57,11 @@ def texts() -> dict[str, list[str]]:
     return {"conversations": manual, "prose": prose[: settings["topics"]]}
 
 
+def digest_of(of_kind: list[str]) -> str:
+    """Return a digest of texts: Python's manual differs from version to version."""
+    return hashlib.sha256("\0".join(of_kind).encode()).hexdigest()[:16]
+
+
 def load(folder: Path, adapter: Path | None) -> tuple[Any, Any]:
     """Return a model, with an adapter if there is one, and its tokenizer."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
@@ -89,9 +94,8 @@ def observe(folder: Path, adapter: Path | None, template: bool) -> dict[str, Any
         answers[name] = {"digest": documents_digest(documents), "gold": gold}
     likelihoods = {}
     for name, of_kind in texts().items():
-        digest = hashlib.sha256("\0".join(of_kind).encode()).hexdigest()[:16]
         values = [[*log_likelihood(model, tokenizer, text)] for text in of_kind]
-        likelihoods[name] = {"digest": digest, "sums_and_tokens": values}
+        likelihoods[name] = {"digest": digest_of(of_kind), "sums_and_tokens": values}
     record = None if adapter is None else json.loads((adapter / "pragworld_train.json").read_text())
     return {
         "answers": answers,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from answers import SETTINGS, splits, texts
+from answers import SETTINGS, digest_of, splits, texts
 from study import BASE, LOSSES, RESULTS, SFT, choose
 
 from pragworld_interp import LayerReport, read_layers
@@ -114,27 +114,30 @@ def measure(
         InputError: A run is on other documents or texts than the settings make now.
     """
     for split, of_split in documents.items():
-        digest = documents_digest(of_split)
-        for run, content in observed.items():
-            if content["answers"][split]["digest"] != digest:
-                raise InputError(f"{run}: answers to other {split} documents; delete the file")
+        _check(observed, "answers", split, documents_digest(of_split))
         groups = np.array([document.group for document in of_split])
         every = np.ones(len(groups))
         right = {
             run: np.array(content["answers"][split]["gold"]) > 0.5
             for run, content in observed.items()
         }
-        yield Outcome(
-            split, "points", {run: tally(of_run, every, groups) for run, of_run in right.items()}
-        )
+        accuracy = {run: tally(of_run, every, groups) for run, of_run in right.items()}
+        yield Outcome(split, "points", accuracy)
         if split in ("test", "manual"):
             robust = {run: robust_tally(of_run, groups, groups) for run, of_run in right.items()}
             yield Outcome(f"{split}, robust", "points", robust)
-    for kind in texts():
+    for kind, of_kind in texts().items():
+        _check(observed, "texts", kind, digest_of(of_kind))
         sums = {
             run: np.array(row["texts"][kind]["sums_and_tokens"]) for run, row in observed.items()
         }
         yield Outcome(kind, "nats", {run: Tally(*pairs.T) for run, pairs in sums.items()})
+
+
+def _check(observed: Mapping[tuple[str, int], Any], part: str, name: str, digest: str) -> None:
+    for (arm, seed), content in observed.items():
+        if content[part][name]["digest"] != digest:
+            raise InputError(f"{arm} {seed}: {name} has other {part}; delete the file to repeat it")
 
 
 def compare(outcome: Outcome) -> dict[str, Comparison]:

@@ -139,12 +139,14 @@ def try_budget(study: Study, seed: int) -> None:
 def arm_layers(study: Study, arm: str, seed: int) -> dict[str, list[int]]:
     """Return the layers of each loss of an arm: those chosen, or as many others drawn at random."""
     settings = SETTINGS["arms"][arm]
+    if not settings:
+        return {}
     report = read_layers(study.results / f"layers-{BASE}.json")
     chosen = {loss: choose(report, role)[0] for loss, role in LOSSES.items()}
     if settings.get("random"):
-        others = {*range(report.model.layers)}.difference(*chosen.values())
+        others = sorted({*range(report.model.layers)}.difference(*chosen.values()))
         draw = random.Random(seed).sample
-        chosen = {loss: sorted(draw([*others], len(chosen[loss]))) for loss in LOSSES}
+        chosen = {loss: sorted(draw(others, len(chosen[loss]))) for loss in LOSSES}
     return {loss: chosen[loss] for loss in LOSSES if loss in settings}
 
 
@@ -208,16 +210,16 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
 def evaluate_formats(study: Study) -> None:
     """Evaluate the model before training in other formats, by lm-eval's own run."""
     found: dict[str, Any] = {}
-    tasks = SETTINGS["formats"]
-    for name, chosen in (("with template", tasks["tasks"] + tasks["more"]), ("", tasks["tasks"])):
-        if name and not study.template:
-            continue
-        out = study.out / f"formats {name}".strip()
+    usual = bool(study.template)
+    for template in {usual, False}:
+        name = " with template" * template
+        tasks = SETTINGS["formats"]["tasks"] + SETTINGS["formats"]["more"] * (template == usual)
+        out = study.out / f"formats{name}"
         words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype=bfloat16"]
-        words += ["--apply_chat_template"] if name else []
-        words += ["--tasks", ",".join(chosen), "--batch_size", "16", "--output_path", str(out)]
+        words += ["--apply_chat_template"] * template
+        words += ["--tasks", ",".join(tasks), "--batch_size", "16", "--output_path", str(out)]
         command(study, "pragworld_tasks", "collect", *words)
-        found |= {f"{task} {name}".strip(): content for task, content in read_run(out).items()}
+        found |= {f"{task}{name}": content for task, content in read_run(out).items()}
     write_json(study.results / "formats.json", found)
 
 
