@@ -268,7 +268,8 @@ def kind_of_error(answer: LabelledAnswer, options: Sequence[Option], value: floa
         return "one value where alternatives are left open"
     if all(map(is_group, read)):
         return "the middle of alternatives where one value is meant"
-    return "an earlier value" if read[0].start < right[0].start else "a later value"
+    is_earlier = options.index(read[0]) < options.index(right[0])
+    return "an earlier value" if is_earlier else "a later value"
 
 
 def cross_validate(

@@ -1,17 +1,13 @@
 """Read the one final number out of a free-form answer: `read_quantity(response, unit, prompt)`."""
 
-from collections.abc import Sequence
 
-
-def read_quantity(
-    response: str, unit: str, prompt: str = "", signs: Sequence[str] = ()
-) -> float | None:
+def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
     """Return the final number of an answer in a unit, or None if the answer gives none.
 
     That number is the one that the answer concludes with or recommends, a total and not its parts.
     A range counts as its middle. If an answer offers alternatives without preferring one, the
     middle one of three counts, or else the middle of the least and the greatest. Other units are
-    converted, and signs dropped unless `signs` are given.
+    converted, and signs dropped.
 
     Args:
         response: A model's response.
@@ -19,8 +15,6 @@ def read_quantity(
             `million dollar`), a noun for what is counted (`truck`), or any of these per something
             (`dollar / month`).
         prompt: The prompt of the response. Numbers that only repeat the prompt's do not count.
-        signs: Words that make the number negative, and words that make it positive, as in
-            `("lose lost", "gain gained")`. The word nearest to the number decides.
 
     Raises:
         InputError: `unit` is not a unit. No response raises an error.
@@ -28,17 +22,14 @@ def read_quantity(
     Examples:
         >>> read_quantity("The flight takes 3 hours. Plan on 5 hours in total.", "minute")
         300.0
-        >>> read_quantity("You'd lose 2 to 3 kg.", "kg", signs=("lose lost", "gain gained"))
-        -2.5
+        >>> read_quantity("You'd lose 2 to 3 kg.", "kg")
+        2.5
     """
     # Patterns are compiled on this import, which takes a tenth of a second.
     from pragworld_tasks.quantities.candidates import ParsedAnswer
-    from pragworld_tasks.quantities.choice import choose, find_options, read_sign, shipped_weights
+    from pragworld_tasks.quantities.choice import choose, find_options, shipped_weights
     from pragworld_tasks.quantities.mentions import read_target
     from pragworld_tasks.quantities.plain_text import to_plain_text
 
     answer = ParsedAnswer(to_plain_text(response), read_target(unit, prompt))
-    option = choose(find_options(answer, shipped_weights()))
-    if option.value is None or not signs:
-        return option.value
-    return read_sign(answer.plain, option.start, signs) * option.value or 0.0  # not -0.0
+    return choose(find_options(answer, shipped_weights())).value

@@ -21,8 +21,6 @@ from pragworld_tasks.quantities.alternatives import (
     find_alternatives,
 )
 from pragworld_tasks.quantities.candidates import SAME, ParsedAnswer
-from pragworld_tasks.quantities.plain_text import PlainText
-from pragworld_tasks.quantities.wording import pattern
 
 # The names of features, and their weights, by their place.
 Features = Mapping[str, Sequence[str]]
@@ -43,7 +41,6 @@ class Option(NamedTuple):
     value: float | None  # without a sign; None for no number
     score: float  # the sum of the weights of its features
     features: Features
-    start: int = 0  # where it stands in the plain text; for a group, where its first member does
     least: float = 0.0  # of a group, the least score of its members, scaled
 
 
@@ -71,13 +68,13 @@ def find_options(answer: ParsedAnswer, weights: Weights) -> list[Option]:
         for member, names in features_of_members(answer, found):
             added[member.candidate.start] += names
         if group := _group(answer, found):
-            value, features, start, least = group
-            groups.append(Option(value, score(features, least), features, start, least))
+            value, features, least = group
+            groups.append(Option(value, score(features, least), features, least))
     singles: list[Option] = []
     for one, known in zip(answer.candidates, scores, strict=True):
         among = {"among": list(dict.fromkeys(added.get(one.start, ())))}
         features = {**one.features, **among}
-        singles.append(Option(one.value, known + score(among), features, one.start))
+        singles.append(Option(one.value, known + score(among), features))
     none = _features_of_none(answer)
     return [*singles, *groups, Option(None, score(none), none)]
 
@@ -90,17 +87,6 @@ def choose(options: Sequence[Option]) -> Option:
     equal = [[math.isclose(value, other, rel_tol=SAME) for other in values] for value in values]
     best = max(equal, key=lambda same: sum(itertools.compress(weights, same)))
     return likely[best.index(True)]
-
-
-def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
-    """Return -1 or 1, by a minus sign at a place or by the nearest word that says which."""
-    if pattern("minus").search(answer.text[max(0, start - 4) : start]):
-        return -1
-    negative, positive = (set(words.split()) for words in signs)
-    telling = negative | positive
-    placed = zip(answer.starts, answer.words, strict=True)
-    distances = [(abs(at - start), word) for at, word in placed if word in telling]
-    return -1 if distances and min(distances)[1] in negative else 1
 
 
 def _features_of_none(answer: ParsedAnswer) -> Features:
@@ -118,7 +104,7 @@ def _features_of_none(answer: ParsedAnswer) -> Features:
     return {"none": list(dict.fromkeys(answer.cues)), "is": true}
 
 
-def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, int, float] | None:
+def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, float] | None:
     """Return the middle of alternatives that score alike, with the features of an option."""
     most = max(member.score for member in found.members)
     members = [member for member in found.members if member.score >= most - _ALIKE]
@@ -136,4 +122,4 @@ def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, 
         between = answer.cues_between(candidates[0].start, candidates[-1].start)
         features["between"] = list(dict.fromkeys(between[-_BETWEEN:]))
     least = min(member.score for member in members) / _SCALE
-    return (low + high) / 2, features, candidates[0].start, least
+    return (low + high) / 2, features, least

@@ -34,7 +34,6 @@ def add_decompose(commands: Commands) -> None:
     )
     add("--draws", type=int, default=500, help="resampled data sets for intervals; default: 500")
     add("--seed", type=int, default=0, help="default: 0")
-    add("--signed", action="store_true", help="read losses of weight and tax refunds as negative")
     llm = command.add_argument_group(
         "values read by an LLM",
         "An LLM behind an OpenAI-compatible API (key: OPENAI_API_KEY) reads the values with the "
@@ -57,9 +56,7 @@ def _decompose(options: argparse.Namespace) -> None:
     at_least(options, draws=20, seed=0)  # a 95 % interval leaves out a twentieth
     if bool(options.base_url) != bool(options.model):
         raise InputError("--base-url and --model: need each other; give both, or leave both out")
-    if options.model and options.signed:
-        raise InputError("--signed: an LLM reads values without signs; leave out --model")
-    samples = read_samples(options.samples, signed=options.signed)
+    samples = read_samples(options.samples)
     if options.model:
         endpoint = Endpoint(options.base_url, options.model)
         samples = [extract(of_model, endpoint) for of_model in samples]

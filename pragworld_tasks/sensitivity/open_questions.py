@@ -22,7 +22,6 @@ class OpenQuestion:
         prompt: The base prompt, with one `{slot}`.
         unit: The unit in which `pragworld_tasks.quantities` reads the value of a response.
         extraction: The instruction to an LLM that extracts that value; empty for own questions.
-        signs: Words that make a value negative, and that make it positive, for signed values.
     """
 
     name: str
@@ -30,7 +29,6 @@ class OpenQuestion:
     values: tuple[str, ...]
     unit: str
     extraction: str = ""
-    signs: tuple[str, ...] = ()
 
 
 class PromptRecord(BaseModel, frozen=True):

@@ -1,6 +1,5 @@
 """Responses to the world_model tasks: what is read in them, and lm-eval's samples files."""
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from pragworld_tasks.evaluation.runs import part_of_run, results_beside, task_an
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest
-from pragworld_tasks.sensitivity.open_questions import PromptRecord, questions
+from pragworld_tasks.sensitivity.open_questions import PromptRecord
 
 
 class _Sample(BaseModel):
@@ -37,13 +36,9 @@ class SampledPrompt(NamedTuple):
     copied: bool
 
 
-def read_prompt(
-    document: PromptRecord, responses: Sequence[str], signs: Sequence[str] = ()
-) -> SampledPrompt:
-    """Read the numbers in the responses to a prompt, signed if `signs` are given."""
-    value_of = {
-        text: read_quantity(text, document.unit, document.prompt, signs) for text in {*responses}
-    }
+def read_prompt(document: PromptRecord, responses: Sequence[str]) -> SampledPrompt:
+    """Read the numbers in the responses to a prompt."""
+    value_of = {text: read_quantity(text, document.unit, document.prompt) for text in {*responses}}
     return SampledPrompt(
         document.intent,
         document.paraphrase,
@@ -86,15 +81,11 @@ class ModelSamples:
         return replace(self, prompts=prompts)
 
 
-def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSamples]:
-    """Read lm-eval's samples files, one for each model and question, in parallel.
-
-    Losses and refunds can be negative (`signed`), for the questions that name such `signs`.
-    """
-    read = functools.partial(_read, signed=signed)
+def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
+    """Read lm-eval's samples files, one for each model and question, in parallel."""
     if len(paths) == 1:
-        return [read(paths[0])]
-    samples = process_map(read, paths, desc="reading", unit="file", disable=None)
+        return [_read(paths[0])]
+    samples = process_map(_read, paths, desc="reading", unit="file", disable=None)
     first: dict[tuple[str, str], Path] = {}
     for of_model in samples:
         other = first.setdefault((of_model.model, of_model.question), of_model.path)
@@ -106,7 +97,7 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
     return samples
 
 
-def _read(path: Path, signed: bool) -> ModelSamples:
+def _read(path: Path) -> ModelSamples:
     found: dict[tuple[int, int], tuple[SampledPrompt, tuple[str, ...]]] = {}
     first: PromptRecord | None = None
     for where, record in read_json_lines(path):
@@ -122,10 +113,8 @@ def _read(path: Path, signed: bool) -> ModelSamples:
                 "an earlier row is of another question, or of the same prompt; give the samples of "
                 "one run, with one question a file"
             )
-        known = questions().get(document.question)
-        signs = known.signs if signed and known else ()
         responses = tuple(response or "" for response in sample.resps[0])
-        found[key] = read_prompt(document, responses, signs), responses
+        found[key] = read_prompt(document, responses), responses
     assert first  # files have a line at least
     if part := part_of_run(results := results_beside(path), task_and_date(path)[0], len(found)):
         raise InputError(f"{path}: {part}; pass a whole run")

@@ -180,25 +180,11 @@ def test_a_value_is_read_as_its_rule_says(example: dict[str, Any]) -> None:
     assert value == (example["value"] and pytest.approx(example["value"]))
 
 
-WEIGHT = "I eat 600 calories a day. How many kilos could I expect to lose (or gain) in 30 days?"
-LOSSES = ("lose losing loss lost", "gain gaining gained")
-
-
 @pytest.mark.parametrize(
-    ("response", "value"),
-    [
-        ("You'd lose about 5 kg.", -5),
-        ("Expect a gain of 2 to 3 kg.", 2.5),
-        ("A change of -3 kg.", -3),
-        ("Change ≈ - 3 kg", -3),
-        ("You'd gain:\n\n- **3 kg**", 3),
-        ("Weight gain – 3 kg", 3),
-        ("You won't gain anything: you'd lose 4 kg.", -4),
-    ],
+    "text", ["You'd lose about 3 kg.", "A change of -3 kg.", "Change ≈ - 3 kg"]
 )
-def test_signs_come_from_the_nearest_word(response: str, value: float) -> None:
-    assert read_quantity(response, "kg", WEIGHT, LOSSES) == pytest.approx(value)
-    assert read_quantity(response, "kg", WEIGHT) == pytest.approx(abs(value))
+def test_signs_are_dropped(text: str) -> None:
+    assert read_quantity(text, "kg", "How many kilos could I lose (or gain)?") == 3
 
 
 # Properties ---------------------------------------------------------------------------------------

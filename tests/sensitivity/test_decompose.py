@@ -109,15 +109,6 @@ def test_numbers_are_those_of_the_responses(
     assert "| mean of travel " in printed
 
 
-def test_signs_are_dropped_unless_asked_for(tmp_path: Path) -> None:
-    path = write_samples(tmp_path / "model", "health_weight")
-    change(path, respond(lambda doc: f"You'd {'gain' if doc['intent'] else 'lose'} about 2 kg.", 1))
-    (plain,), (signed,) = read_samples([path]), read_samples([path], signed=True)
-    assert set(plain.values) == {2.0}
-    for prompt in signed.prompts:
-        assert prompt.values == ((-2.0,) if prompt.intent == 0 else (2.0,))
-
-
 # Means and notes ----------------------------------------------------------------------------------
 
 

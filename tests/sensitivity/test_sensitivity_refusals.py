@@ -66,7 +66,6 @@ PARAPHRASE = f"paraphrase {LLM} --prompt travel_miami --out runs"
     [
         ("decompose SAMPLES --draws 19", "--draws 19: must be at least 20"),
         ("decompose SAMPLES --model reader", "--base-url and --model: need each other; give both"),
-        (f"decompose SAMPLES {LLM} --signed", "--signed: an LLM reads values without signs; leave"),
         (f"decompose SAMPLES {LLM}", "no extraction prompt for travel_commute in the unit 'hour';"),
         (f"{COLLECT} --chunk 0", "--chunk 0: must be at least 1"),
         (f"{COLLECT} --seed -1", "--seed -1: must be at least 0"),
