@@ -38,7 +38,7 @@ README_LINES = 160
 # goal stands beside it: lower the first number with each step towards it.
 BUDGETS = {
     "pragworld_tasks/*.py": 1_455,
-    "pragworld_tasks/data": 1_199,
+    "pragworld_tasks/data": 1_163,
     "pragworld_tasks/evaluation": 2_720,
     "pragworld_tasks/grouped": 571,  # with `score` and what it alone needs, which was evaluation's
     "pragworld_tasks/sensitivity": 2_092,
@@ -54,7 +54,7 @@ BUDGETS = {
     "pragworld_train": 2_699,
 }
 # The rooms of `pragworld_tasks` but grouped, layers, dialogues and text_alterations, all together.
-NINE_ROOMS = 12_260
+NINE_ROOMS = 12_224
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
 TEST_LINES = 21_000  # goal: 20,000

@@ -9,14 +9,12 @@ from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.breakdowns import alteration_category
 from pragworld_tasks.data.document_files import read_documents
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import (
     FILES,
     cache_folder,
     deviation,
     fetch,
     is_released,
-    load_split,
     locate,
     read_split,
 )
@@ -38,10 +36,9 @@ def add_data(commands: Commands) -> None:
     )
     command.add_argument(
         "action",
-        choices=("fetch", "check", "labels"),
-        help="download what is not in the cache; read every split that is on this machine, or your "
-        "FILE, and print an audit; or print the labels of the manual split that three blind "
-        "annotators dispute, and those that rest on a convention",
+        choices=("fetch", "check"),
+        help="download what is not in the cache; or read every split that is on this machine, or "
+        "your FILE, and print an audit",
     )
     names = ", ".join(FILES)
     command.add_argument("splits", nargs="*", metavar="SPLIT", help=f"any of {names}; default: all")
@@ -54,10 +51,6 @@ def _data(options: argparse.Namespace) -> None:
             raise InputError(f"split {others[0]!r} does not exist; choose from {', '.join(FILES)}")
         for path in others:
             print(f"{_audit(read_documents(path))}\n  from {path}")
-    if options.action == "labels":
-        if options.splits not in ([], ["manual"]):
-            raise InputError("data labels: only the manual split has readings of its labels")
-        _show_labels()
     for split in splits:
         if options.action == "fetch":
             print(f"{split}: {fetch(split)}")
@@ -95,14 +88,3 @@ def _audit(documents: Sequence[Document]) -> str:
 
 def _counts(values: Iterable[str]) -> str:
     return ", ".join(f"{value} {count}" for value, count in Counter(values).most_common())
-
-
-def _show_labels() -> None:
-    documents = load_split("manual")
-    for kind in ("disputed", "undetermined"):
-        shown = [
-            readings.to_text(document)
-            for document, readings in zip(documents, readings_of(documents), strict=True)
-            if readings and getattr(readings, f"is_{kind}")
-        ]
-        print("\n\n".join([f"{len(shown)} of {len(documents)} documents: {kind} labels", *shown]))

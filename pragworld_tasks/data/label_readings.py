@@ -5,7 +5,6 @@ to each other, and answered yes, no or unknown with a reason. Nothing here chang
 """
 
 import functools
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,23 +44,6 @@ class LabelReadings:
     def majority(self) -> Answer:
         """The answer of at least two annotators, unknown counted as no."""
         return "yes" if self.readings.count("yes") >= 2 else "no"
-
-    def to_text(self, document: Document) -> str:
-        """Return the document that was read and the three readings, for people."""
-        answers = zip(self.readings, self.sure, self.reasons, strict=True)
-        readings = [
-            f"  {number}. {reading}{'' if sure else ' (unsure)'}{': ' if reason else ''}{reason}"
-            for number, (reading, sure, reason) in enumerate(answers, start=1)
-        ]
-        lines = [
-            f"row {document.row}, group {document.group}",
-            textwrap.indent(document.context.strip(), "    "),
-            f"  Question: {' '.join(document.question.split())}",
-            f"  Gold answer: {self.gold}",
-            *("  Readings:", *readings),
-            *([f"  Why: {self.dispute}"] if self.dispute else []),
-        ]
-        return "\n".join(lines)
 
     @property
     def is_disputed(self) -> bool:

@@ -126,7 +126,6 @@ def test_calls(call: Callable[[], object], line: str) -> None:
     ("words", "line"),
     [
         ("fetch automatic", "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking"),
-        ("labels synthetic", "data labels: only the manual split has readings of its labels"),
     ],
 )  # fmt: skip
 def test_commands(words: str, line: str) -> None:

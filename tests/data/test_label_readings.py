@@ -1,14 +1,12 @@
 """The audit of the manual split's labels: its claims recomputed, and the metrics that follow."""
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from json_lines import read_lines
 
-from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.data.label_readings import LabelReadings, label_readings, readings_of
 from pragworld_tasks.data.sources import FILES, deviation, read_split
@@ -59,19 +57,3 @@ def test_two_swapped_labels_are_not_the_released_file(documents: list[Document])
         changed[document.row] = dataclasses.replace(document, answer=OTHER[document.answer])
     assert deviation(documents) == ""
     assert "gold answers differ" in deviation(changed)
-
-
-def test_the_labels_are_printed_with_what_the_readers_said(
-    released_data: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["data", "labels"])
-    disputed, undetermined = capsys.readouterr().out.split("21 of 500 documents: undetermined")
-    assert re.findall(r"^row (\d+),", disputed, re.MULTILINE) == [str(row) for row in DISPUTED]
-    assert disputed.startswith("17 of 500 documents: disputed labels\n")
-    assert "Question: Is Dale a monkey?\n  Gold answer: no" in disputed
-    shown = " ".join(disputed.split())
-    for row in DISPUTED:
-        assert " ".join(documents[row].context.split()) in shown
-        for reason in (*label_readings()[row].reasons, label_readings()[row].dispute):
-            assert reason in disputed
-    assert len(re.findall(r"^row \d+,", undetermined, re.MULTILINE)) == 21
