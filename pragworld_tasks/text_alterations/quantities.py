@@ -49,19 +49,13 @@ _AFTER_PHRASES = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number, the "a" of a measure ("about a mile"), or both numbers of "two or three".
-
-    Attributes:
-        parts: The places of the first and last word of the number, or of each of two, and what it
-            is: 0 for anything else than a number ("9:00", "one fifty").
-        noun: What it counts, in the singular, or "" if that is unknown.
-        begin: The place of the first word of "about two" or "exactly two".
-    """
+    """A number, the "a" of a measure ("about a mile"), or both numbers of "two or three"."""
 
     sentence: Sentence
+    # The places of first and last word, and the value: 0 for no number ("9:00", "one fifty").
     parts: tuple[tuple[int, int, int], ...]
-    noun: str
-    begin: int
+    noun: str  # what it counts, in the singular, or "" if that is unknown
+    begin: int  # the place of the first word of "about two" or "exactly two"
 
     @property
     def first(self) -> int:

@@ -71,25 +71,16 @@ def entity_forms(entity: str, kind: EntityKind) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """A place where a conversation names an entity.
+    """A place where a conversation names an entity."""
 
-    Attributes:
-        utterance, start: The number of the turn, from 0, and where the mention begins in it.
-        text, ending: The words that stand there, and a possessive ending: "'s", "'" or "".
-        kind, entity: The entity's kind, and the entity as listed.
-        is_plural: Whether the mention is the plural of an object. The words beside it tell if
-            singular and plural are one.
-        indefinite: The "a" or "an" before it, with the blank between them, or "".
-    """
-
-    utterance: int
-    start: int
+    utterance: int  # the number of the turn, from 0
+    start: int  # where the mention begins in the turn
     text: str
-    ending: str
+    ending: str  # of a possessive: "'s", "'" or ""
     kind: EntityKind
-    entity: str
-    is_plural: bool
-    indefinite: str
+    entity: str  # as listed
+    is_plural: bool  # of an object; the words beside it tell if singular and plural are one
+    indefinite: str  # the "a" or "an" before it, with the blank between them, or ""
 
     @property
     def end(self) -> int:
