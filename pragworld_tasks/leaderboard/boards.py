@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pragworld_tasks.data.documents import Document, check_yes_no
+from pragworld_tasks.data.documents import check_yes_no
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
@@ -60,25 +60,14 @@ class Board:
         return _slug(self.title)
 
     @property
-    def split(self) -> str:
-        """The split of the documents."""
-        return self.runs[0].record.data.split
-
-    @property
-    def documents(self) -> Sequence[Document]:
-        """The documents that all runs answered."""
-        return self.runs[0].report.documents
+    def report(self) -> ScoreReport:
+        """The report of the best run: split, documents and main metric are those of all runs."""
+        return self.runs[0].report
 
     @property
     def dialogues_page(self) -> str:
         """The file name of the page of dialogues; "" for runs by groups, which have none."""
-        has_none = isinstance(self.runs[0].report, GroupedReport)
-        return "" if has_none else f"{self.slug}-dialogues.html"
-
-    @property
-    def main_metric(self) -> str:
-        """The metric that ranks the runs."""
-        return self.runs[0].report.main_metric
+        return "" if isinstance(self.report, GroupedReport) else f"{self.slug}-dialogues.html"
 
     @property
     def models(self) -> list[BoardRun]:
@@ -88,7 +77,8 @@ class Board:
     @cached_property
     def ranks(self) -> dict[str, Rank]:
         """The rank of each model by the main metric; readers of the labels have none."""
-        return rank_runs({run.name: run.report.tallies[self.main_metric] for run in self.models})
+        metric = self.report.main_metric
+        return rank_runs({run.name: run.report.tallies[metric] for run in self.models})
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:

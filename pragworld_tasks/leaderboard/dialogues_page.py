@@ -27,8 +27,8 @@ def dialogues_content(board: Board) -> dict[str, Any]:
     return {
         "groups": _group_views(board).items(),
         "data": {
-            "gold": "".join(_LETTERS[document.answer] for document in board.documents),
-            "groups": [document.group for document in board.documents],
+            "gold": "".join(_LETTERS[document.answer] for document in board.report.documents),
+            "groups": [document.group for document in board.report.documents],
             "runs": [_answers(run) for run in board.runs],
         },
         "models": len(board.models),
@@ -40,9 +40,10 @@ def _group_views(board: Board) -> dict[int, list[DocumentView]]:
 
     Variants are compared with the last original; without one, with their group's first document.
     """
-    groups: dict[int, list[DocumentView]] = {document.group: [] for document in board.documents}
+    documents = board.report.documents
+    groups: dict[int, list[DocumentView]] = {document.group: [] for document in documents}
     originals: dict[int, Document] = {}
-    answered = zip(board.items, readings_of(board.documents), strict=True)
+    answered = zip(board.items, readings_of(documents), strict=True)
     for item, readings in sorted(answered, key=lambda each: not each[0].document.is_original):
         document = item.document
         if document.is_original or document.group not in originals:

@@ -57,8 +57,8 @@ def render_site(
             boards=boards, views=views, board=board, **content
         )
 
-    splits = {board.split for board in boards}
-    tables = [(board, _published(board.split)) for board in boards]
+    splits = {board.report.split for board in boards}
+    tables = [(board, _published(board.report.split)) for board in boards]
     has_dialogues = all(board.dialogues_page for board in boards)
     published = [_published(split) for split in FILES if has_dialogues and split not in splits]
     yield "index.html", page("leaderboard.html", None, tables=tables, published=published)
@@ -119,12 +119,12 @@ def _pairs(board: Board) -> dict[str, Any]:
     Where no groups are right as a whole, as of a split without alterations, documents take their
     place.
     """
-    metrics = list(board.runs[0].report.metrics)
+    metrics = list(board.report.metrics)
     place = {run.name: number for number, run in enumerate(board.runs)}
-    unit, numbers = "row", [*range(len(board.documents))]
+    unit, numbers = "row", [*range(len(board.report.documents))]
     right: list[Any] = [run.report.correct for run in board.runs]
-    if board.main_metric == "robust_acc":
-        unit, numbers = "group", [*board.runs[0].report.group_names]
+    if board.report.main_metric == "robust_acc":
+        unit, numbers = "group", [*board.report.group_names]
         right = [run.report.tallies["robust_acc"].right for run in board.runs]
     return {
         "runs": list(place),

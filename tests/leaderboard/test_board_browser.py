@@ -111,9 +111,9 @@ def test_dialogues_are_filtered_and_a_link_shows_its_group(
     page.goto((site / "generated-dialogues.html").as_uri() + "#group-5")
     assert page.evaluate("document.activeElement.id") == "group-5"
     count = page.locator("[data-count]")
-    assert count.inner_text() == f"{len(board.documents)} documents in 8 groups"
+    assert count.inner_text() == f"{len(board.report.documents)} documents in 8 groups"
     page.get_by_label("Effect on the answer").select_option("flip")
-    flips = [document for document in board.documents if document.effect == "flip"]
+    flips = [document for document in board.report.documents if document.effect == "flip"]
     assert count.inner_text().startswith(f"{len(flips)} documents")
     page.get_by_label("Effect on the answer").select_option("")
     page.get_by_label("Run", exact=True).select_option(label="middling")
