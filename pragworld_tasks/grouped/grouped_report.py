@@ -23,16 +23,10 @@ from pragworld_tasks.grouped.logged_samples import ScoredDocument, read_scores
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GroupedReport(ScoreReport):
-    """A run of any task by groups of its documents, which are a split of their own.
+    """A run of any task by groups of its documents, which are a split of their own."""
 
-    Attributes:
-        documents: what tells the documents from others: lm-eval's number and digests, the group,
-            and how many answers there are.
-        title: metric and groups, such as `acc by doc.group`, after the task if it is known.
-    """
-
-    documents: Sequence[Any]
-    title: str = ""
+    documents: Sequence[Any]  # lm-eval's number and digests, the group, and how many answers
+    title: str = ""  # metric and groups, such as `acc by doc.group`, after the task if it is known
     scored: Sequence[ScoredDocument] = ()
 
     @property
