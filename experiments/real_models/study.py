@@ -197,8 +197,9 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
     settings = {"groups": SETTINGS["sweeps"]["groups"], "seed": SETTINGS["sweeps"]["seed"]}
     metadata = json.dumps({**SETTINGS["generator"], **settings, "split": "validation"})
     model = ["--model", str(study.model), *study.template, *words]
-    data = ["--split", "generated", "--metadata", metadata, "--out", str(whole), "--overwrite"]
-    command(study, "pragworld_interp", action, *model, *data)
+    data = ["--split", "generated", "--metadata", metadata, "--out", str(whole)]
+    if not whole.exists():  # as it would after a run that was killed here
+        command(study, "pragworld_interp", action, *model, *data)
     if action == "patch":
         shutil.copy(whole, result)
         return
