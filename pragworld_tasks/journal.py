@@ -43,10 +43,6 @@ def open_journal(path: Path, identity: Mapping[str, Any]) -> Iterator[Journal]:
     Args:
         path: The file. Missing folders are created.
         identity: What the records depend on, such as model, data and settings, as JSON values.
-
-    Raises:
-        InputError: The file cannot be written, is open elsewhere, or holds records of another
-            identity.
     """
     from filelock import FileLock, Timeout
 

@@ -121,17 +121,11 @@ class VotedDocument(AuthoringRecord):
 
 
 class Dropped(AuthoringRecord):
-    """A line of `dropped.jsonl`: what did not pass a check, or the part that breaks the rule.
+    """A line of `dropped.jsonl`: what did not pass a check, or the part that breaks the rule."""
 
-    Attributes:
-        stage: What was asked of the model: entities, a conversation, an alteration or a question.
-        number: The seed's line, for entities, else the number of the attempt.
-        reason: The rule that it breaks, the same words for each that breaks it.
-    """
-
-    stage: str
-    number: int
-    reason: str
+    stage: str  # what was asked for: entities, a conversation, an alteration or a question
+    number: int  # the seed's line, for entities, else the number of the attempt
+    reason: str  # the rule that it breaks, the same words for each that breaks it
     text: str
 
 

@@ -201,15 +201,10 @@ def own_document(row: int, record: DocumentRecord, original: DocumentRecord) -> 
 
 
 def write_documents(documents: Iterable[Document], target: Path, overwrite: bool = False) -> int:
-    """Write documents, and what each alteration changed, in the format of the file's name.
+    """Write documents, and what each alteration changed, and return how many they are.
 
-    Args:
-        documents: each original followed by its variants.
-        target: a file name that ends in `.csv` (the released format) or `.jsonl`.
-        overwrite: replace the file if there is one.
-
-    Returns:
-        The number of documents.
+    Each original is followed by its variants. The target's name ends in `.csv`, the released
+    format, or in `.jsonl`.
     """
     if target.suffix not in (".csv", ".jsonl"):
         raise InputError(f"{target}: unknown format; end the name in .csv or .jsonl")

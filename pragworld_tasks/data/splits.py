@@ -44,10 +44,8 @@ def generate_documents(**settings: Any) -> list[Document]:
 def split_documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]:
     """Return the documents of any split.
 
-    Args:
-        split: a released split, a generated one, or `own`.
-        metadata: lm-eval's `--metadata`: settings of generated documents, or the file of a user's
-            own as `documents`, and its `labels` and `prompt`. Other keys are ignored.
+    Of lm-eval's `--metadata`, generated splits take their settings, and `own` the file of a
+    user's own as `documents`, and its `labels` and `prompt`.
     """
     if is_released(split):
         return load_split(split)

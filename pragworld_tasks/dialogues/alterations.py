@@ -38,19 +38,12 @@ class Edit(NamedTuple):
 
 
 class Focus(NamedTuple):
-    """What alterations have to bear on.
+    """What alterations have to bear on."""
 
-    Attributes:
-        thing: Things that every altered exchange has to be about, before or after the alteration.
-        names: Names to introduce first.
-        positions: Where the exchanges are about the things.
-        is_new: Whether the things may be introduced elsewhere, too.
-    """
-
-    thing: str
-    names: tuple[str, ...]
-    positions: frozenset[int]
-    is_new: bool
+    thing: str  # that every altered exchange is about, before or after the alteration
+    names: tuple[str, ...]  # to introduce first
+    positions: frozenset[int]  # where the exchanges are about the thing
+    is_new: bool  # whether the thing may be introduced elsewhere, too
 
 
 class _Original(NamedTuple):

@@ -115,18 +115,13 @@ class GeneratorSettings:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Return the settings that lm-eval's `--metadata` specifies.
+        """Return the settings in lm-eval's `--metadata`, which has its model arguments, too.
+
+        `domains` and `alterations` may be strings with commas, as in "Negation=2,Variable Swap".
+        A weight that is left out is 1.
 
         >>> GeneratorSettings.from_metadata({"seed": 7, "domains": "shop,clinic"}).domains
         ('shop', 'clinic')
-
-        Args:
-            metadata: Fields of this class by name. Other keys are ignored, because lm-eval adds
-                its model arguments. `domains` and `alterations` may be strings with commas, as in
-                "shop,clinic" and "Negation=2,Variable Swap". A weight that is left out is 1.
-
-        Raises:
-            InputError: A setting has a wrong type or an unknown value.
         """
         names = [field.name for field in fields(cls)]
         try:

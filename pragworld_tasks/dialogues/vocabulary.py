@@ -14,17 +14,11 @@ NounNumber = Literal["plural", "singular", "mass"]
 
 
 class Names(NamedTuple):
-    """People, things and places.
+    """People, things and places."""
 
-    Attributes:
-        agents: People's names.
-        things: What people put somewhere: nouns in the plural or the singular, or mass nouns.
-        places: Rooms and other places that things are "in".
-    """
-
-    agents: tuple[str, ...]
-    things: tuple[str, ...]
-    places: tuple[str, ...]
+    agents: tuple[str, ...]  # people's names
+    things: tuple[str, ...]  # nouns in the plural or the singular, or mass nouns
+    places: tuple[str, ...]  # that things are "in"
 
 
 _FILE = read_package_toml(__package__, "vocabulary.toml")

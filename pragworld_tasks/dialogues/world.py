@@ -186,12 +186,7 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
 def resolve_altered(
     altered: Mapping[int, Exchange], original: Sequence[Exchange], resolved: Sequence[Exchange]
 ) -> dict[int, Exchange]:
-    """Return the exchanges that an alteration gives another meaning, resolved, by position.
-
-    Args:
-        altered: The altered exchanges, by position.
-        original: The dialogue that they are from.
-        resolved: What `resolve` makes of the original.
+    """Return the exchanges that `altered` ones give another meaning, resolved, by position.
 
     Raises:
         Unclear: The exchange before a pronoun names nothing that it stands for, or several.

@@ -133,11 +133,7 @@ class Comparison(Printed):
 
 
 def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
-    """Compare two runs on the same documents: how much they differ, and whether by chance.
-
-    Raises:
-        InputError: The runs are on different documents, or on other gold answers.
-    """
+    """Compare two runs on the same documents: how much they differ, and whether by chance."""
     check_same_documents(first, second)
     return Comparison(first, second)
 

@@ -39,12 +39,7 @@ def hub_task_ids(task: str) -> dict[str, str]:
 
 
 def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
-    """Return the content of `.eval_results/pragworld.yaml`: an entry for each task and metric.
-
-    Raises:
-        InputError: The dataset's `eval.yaml` has no task for a run, or the installed
-            huggingface_hub is too old.
-    """
+    """Return the content of `.eval_results/pragworld.yaml`: an entry for each task and metric."""
     try:
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     except ImportError as error:
@@ -84,9 +79,6 @@ def card_with_results(path: Path, submissions: Sequence[Submission], dataset: st
     """Return the model card in a file, or a new one, with the results of runs in its metadata.
 
     Results of the same metric, task, documents and source that the card has already are replaced.
-
-    Raises:
-        InputError: The metadata cannot be read, or huggingface_hub would join several models in it.
     """
     from huggingface_hub import ModelCard, metadata_load
 

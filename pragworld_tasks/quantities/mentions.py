@@ -208,11 +208,7 @@ class QuantityTarget:
 
 @functools.lru_cache(maxsize=1024)
 def read_target(unit: str, prompt: str) -> QuantityTarget:
-    """Return the target of a prompt and a unit, cached because prompts are answered many times.
-
-    Raises:
-        InputError: `unit` is not a unit.
-    """
+    """Return the target of a prompt and a unit, cached because prompts are answered many times."""
     text, target_unit = to_plain_text(prompt), parse_unit(unit)
     mentions = find_quantities(text, target_unit)
     inputs = {(mention.low, mention.high) for mention in mentions if mention.size}

@@ -215,9 +215,6 @@ def parse_unit(name: str) -> TargetUnit:
     """Return the unit of a name such as `kg`, `truck`, `million dollar` or `dollar / month`.
 
     A name that is not a unit of pint or of money is a noun for what is counted.
-
-    Raises:
-        InputError: The name cannot be that of a unit.
     """
     above, slash, below = name.strip().partition("/")
     match = re.fullmatch(r"(?:(thousand|million|billion) +)?([^\W\d_][\w .-]*)", above.strip())

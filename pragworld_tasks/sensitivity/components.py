@@ -71,17 +71,11 @@ class Responses:
 
 @dataclass(frozen=True)
 class Cells:
-    """Each prompt's responses in three numbers: arrays of [..., paraphrases, intents].
+    """Each prompt's responses in three numbers: arrays of [..., paraphrases, intents]."""
 
-    Attributes:
-        count: Number of responses; where it is 0, so are the other two.
-        mean: Mean of the values.
-        square: Mean squared distance of the values from `mean`.
-    """
-
-    count: Ints
+    count: Ints  # where it is 0, so are the other two
     mean: Floats
-    square: Floats
+    square: Floats  # mean squared distance of the values from `mean`
 
 
 @dataclass(frozen=True)
@@ -120,9 +114,6 @@ def nest(
     """Sort responses by prompt, without those that have no value (None or NaN).
 
     All three are [responses]; labels are numbers or words.
-
-    Raises:
-        InputError: The three differ in length, a value is too large, or a label is missing.
     """
     numbers = np.asarray(values, dtype=np.float64)
     labels = [_numbered("intent", intent), _numbered("paraphrase", paraphrase)]

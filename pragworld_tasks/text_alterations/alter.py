@@ -79,11 +79,7 @@ def alter(
 
 
 def alteration_name(alteration: str) -> str:
-    """Return the name of an alteration that is given in any letter case.
-
-    Raises:
-        InputError: There is no such alteration.
-    """
+    """Return the name of an alteration that is given in any letter case."""
     names = {name.lower(): name for name in ALTERATIONS}
     if alteration.lower() not in names:
         raise InputError(f"no alteration {alteration!r}; choose one of {', '.join(ALTERATIONS)}")

@@ -91,12 +91,7 @@ class Entities:
 
     @classmethod
     def from_lists(cls, lists: Any, name: object = "the entities") -> Self:
-        """Return the entities in an object of lists with a name, of which three are required.
-
-        Raises:
-            InputError: A list is missing, unknown, or not a list of strings, or an entity does not
-                begin and end with a letter or digit, is listed twice, or is in focus only.
-        """
+        """Return the entities in an object of lists with a name, of which three are required."""
         try:
             return TypeAdapter(cls).validate_python(lists)
         except ValidationError as error:

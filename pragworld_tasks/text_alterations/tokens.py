@@ -28,16 +28,10 @@ _END = re.compile(r"[.?!]+[\"'\u201d\u2019)]*(?=\s|$)|[.?!]*[\"'\u201d\u2019)]*\
 
 @dataclass(frozen=True, slots=True)
 class TextReplacement:
-    """A place in a conversation where words are replaced.
+    """A place in a conversation where words are replaced."""
 
-    Attributes:
-        utterance: The number of the line, from 0.
-        start: Where the old words begin in the original line, in characters.
-        old, new: The words that stand there, and those that replace them.
-    """
-
-    utterance: int
-    start: int
+    utterance: int  # the number of the line, from 0
+    start: int  # where the old words begin in the original line, in characters
     old: str
     new: str
 
