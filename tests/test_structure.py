@@ -43,7 +43,7 @@ BUDGETS = {
     "pragworld_tasks/sensitivity": 2_083,
     "pragworld_tasks/quantities": 1_443,
     "pragworld_tasks/leaderboard": 1_294,
-    "pragworld_tasks/authoring": 1_977,
+    "pragworld_tasks/authoring": 1_979,
     "pragworld_tasks/tiny": 16,
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_935,

@@ -25,6 +25,8 @@ MOST_SHARED = 0.5  # of a conversation's word sequences, with its seed or anothe
 _GRAM = 4  # words
 _MOST_ENTITIES = 20  # of a kind in a reply
 _LONGEST_TURN, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 200, 200  # characters
+# Control characters, line breaks, and marks of direction; not the joiners and spaces of some texts.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
 _ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
 
@@ -168,7 +170,7 @@ def find_conversation_problem(
             return "the two speakers do not alternate", line
         if not text.strip() or len(text) > _LONGEST_TURN:
             return "a turn is empty or far too long", line[:_LONGEST_TURN]
-        if not line.isprintable():
+        if _CONTROLS.search(line):
             return "a turn holds control characters", line
     if abs(len(lines) - turns) > turns / 3:
         return "its length is not within a third of --turns", f"{len(lines)} turns"
@@ -234,7 +236,7 @@ def find_edit_problem(
             return "the edited line is not as in the conversation", edit.old
         if edit.new == edit.old or len(edit.new) > len(edit.old) + _LONGEST_EDIT:
             return "the edited line is the same or far longer", edit.new
-        if not edit.new.isprintable():
+        if _CONTROLS.search(edit.new):
             return "the edited line is not one line, or holds control characters", edit.new
         if edit.old[: label_end(edit.old)] != edit.new[: label_end(edit.new)]:
             return "the speaker's label changes", edit.new
@@ -327,7 +329,7 @@ def find_question_problem(context: str, question: str) -> Objection | None:
     words = _words(question)
     if not question.endswith("?") or "?" in question[:-1] or len(question) > _LONGEST_QUESTION:
         return "it is not one short question", question
-    if not question.isprintable():
+    if _CONTROLS.search(question):
         return "it holds control characters", question
     if len(words) < 3 or words[0] not in word_list("auxiliaries") or "or" in words:
         return "it is not a question of yes or no", question

@@ -159,6 +159,7 @@ def test_a_conversation_lists_the_entities_that_occur_those_of_its_triplets_firs
         ((*TEXTS[:5], "I'm \u202eerus ton\u202c."), "a turn holds control characters"),
         ([text.replace("1[0]", "0[0]") for text in TEXTS], "an entity of its triplets does not occur"),
         ((*TEXTS[:5], "The answer is yes."), "it speaks of answers or of the task"),
+        ((*TEXTS[:5], "I\u202fdon't know \U0001f937\u200d\u2640."), ""),
         ((*TEXTS[:5], "Ask Owen in the kitchen."), ""),
         ((*TEXTS[:5], "But Zebulon may know."), "it names somebody or something that it was not given"),
         ((*TEXTS[:5], 'He said "Yes, on TV, in English", didn\'t he?'), ""),
