@@ -51,7 +51,6 @@ def truth(context: str, question: str) -> str:
 
 
 def write_seed(speakers: tuple[str, str], draw: random.Random) -> str:
-    """Return a conversation about people, things and places."""
     lines = [
         line
         for agent, things, place in zip(*(draw.sample(names, 6) for names in NAMES), strict=True)
@@ -61,7 +60,6 @@ def write_seed(speakers: tuple[str, str], draw: random.Random) -> str:
 
 
 def _named(text: str) -> list[list[str]]:
-    """Return the people, things and places that a text names, without the speakers' labels."""
     words = set(re.findall(r"\w+", re.sub(r"^[^:\n]+: ", "", text, flags=re.MULTILINE)))
     return [[name for name in names if name in words] for names in NAMES]
 
@@ -74,7 +72,6 @@ class PlayedModel:
         self.fails = {name: draw.random() < share for name, share in shares.items()}
 
     def reply(self, name: str, slots: Mapping[str, str]) -> str:
-        """Return the reply to a prompt."""
         play = getattr(self, name if name == "entities_new" else name.partition("_")[0])
         text = json.dumps(play(slots))
         if self.fails["malformed"]:
@@ -153,7 +150,6 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
 
 
 def read_prompt(user: str) -> tuple[str, Mapping[str, str]]:
-    """Return the name of the prompt that a message is from, and what is in its slots."""
     matches = ((name, pattern.fullmatch(user)) for name, pattern in _patterns())
     return next((name, match.groupdict()) for name, match in matches if match)
 
@@ -172,7 +168,6 @@ class Server(ChatServer):
         self._lock = threading.Lock()
 
     def failure(self, body: Body) -> str:
-        """Count a request, and decide whether it fails."""
         content, user = _content(body)
         with self._lock:
             chance = random.Random(f"{content} {self.asked[content]}").random()
@@ -183,7 +178,6 @@ class Server(ChatServer):
         return "drop" if chance < self.shares["busy"] + self.shares["drop"] else ""
 
     def play(self, body: Body) -> str:
-        """Reply as the model that is asked."""
         content, user = _content(body)
         with self._lock:
             number = self.answered[content]
@@ -199,7 +193,6 @@ def _content(body: Body) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in SHARES:
         parser.add_argument(f"--{name}", type=float, default=0.0)

@@ -26,7 +26,6 @@ SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
 
 
 def write_seeds(path: Path, number: int) -> Path:
-    """Write as many seed conversations of all kinds."""
     kinds, speakers = cycle(get_args(Kind)), cycle(SPEAKERS)
     seeds = [
         {"conversation": write_seed(next(speakers), random.Random(seed)), "kind": next(kinds)}
@@ -37,7 +36,6 @@ def write_seeds(path: Path, number: int) -> Path:
 
 @pytest.fixture
 def seeds(tmp_path: Path) -> Path:
-    """A file of two seeds."""
     return write_seeds(tmp_path / "seeds.jsonl", 2)
 
 
@@ -49,12 +47,10 @@ def authoring(seeds: Path, url: str, *more: str, out: str = "mine") -> list[str]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the contents of a folder's files."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def groups_in(out: Path) -> set[int]:
-    """Return the groups of documents in a folder."""
     documents = pragworld_tasks.read_documents(out / "documents.jsonl")
     return {document.group for document in documents}
 

@@ -35,7 +35,6 @@ def votes_of(answers: Answers) -> tuple[Vote, ...]:
 
 
 def label_of(answers: Answers) -> labels.Label:
-    """The label of a document with votes."""
     texts: dict[str, Any] = {"context": "Ann: Hi.", "question": "Here?", "alteration": None}
     document = VotedDocument(conversation=0, variant=0, **texts, votes=votes_of(answers))
     return labels.panel_label(document)

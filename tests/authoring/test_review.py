@@ -125,13 +125,11 @@ def _saved(page: Any, folder: Path) -> Path:
 
 
 def _decided(path: Path) -> dict[tuple[int, int], Decision]:
-    """Return the decisions of a file by conversation and variant."""
     saved = DecisionFile.model_validate_json(path.read_text())
     return {(decision.conversation, decision.variant): decision for decision in saved.decisions}
 
 
 def _shown(page: Any, name: str) -> str:
-    """Return what the page says about its progress or status."""
     text: str = page.locator(f"[data-{name}]").inner_text()
     return text
 

@@ -50,7 +50,6 @@ def asker(reply: Reply, **settings: Any) -> tuple[Asker, list[Request]]:
 
 
 def dropped_by(asking: Asker) -> list[str]:
-    """The rules that replies broke."""
     return [record.reason for record in asking.dropped]
 
 

@@ -71,16 +71,13 @@ class Story:
     # Facts to add
 
     def requires(self, place: str, fits: Callable[[Batch], bool]) -> None:
-        """Add a condition on the batch in the place."""
         self.places[place]
         self.of_batches.append(lambda where, batch: where != place or fits(batch))
 
     def counts(self, place: str, fits: Callable[[int], bool]) -> None:
-        """Add a condition on the number of things in the place."""
         self.requires(place, lambda batch: fits(batch.number))
 
     def amounts(self, place: str, amount: Amount) -> None:
-        """Add that an amount of the things is in the place."""
         kind, numbers = amount
         self.numbers.update(numbers)
         if kind in ("number", "either"):
@@ -116,18 +113,15 @@ class Story:
         self.of_batches.append(lambda where, batch: where in places or not batch.number)
 
     def put_by(self, place: str, groups: Sequence[frozenset[str]]) -> None:
-        """Add that one of the groups put the things in the place, if there are any."""
         self.places[place].update(groups)
         self.requires(place, lambda batch: not batch.number or batch.authors in groups)
 
     def never_put_by(self, place: str, agent: str) -> None:
-        """Add that the agent has put none of the things in the place."""
         self.requires(place, lambda batch: agent not in batch.authors)
 
     # Layouts that fit the facts
 
     def layouts(self) -> Iterator[Layout]:
-        """Yield all layouts that fit the facts."""
         places = [*self.places, *UNNAMED_PLACES]
         options = [
             [batch for batch in self._batches(place) if self._fits(place, batch)]
@@ -194,7 +188,6 @@ class PossibleWorlds:
             self._exclude(either)
 
     def __bool__(self) -> bool:
-        """Return whether there is any world."""
         return all(self.layouts.values()) and all(self.journeys.values())
 
     # Facts
@@ -338,7 +331,6 @@ class PossibleWorlds:
     # What answers rest on
 
     def basis(self, question: Question) -> Basis:
-        """Return what the answer rests on."""
         if self.answer(question):
             return "entailed"
         if question.is_about_speaker:

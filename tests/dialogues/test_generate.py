@@ -17,14 +17,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pragworld_tasks.cli import main
 from pragworld_tasks.data.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.data.document_files import read_documents, write_documents
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.dialogues.compose import Dialogue, opening_share
 from pragworld_tasks.dialogues.forms import SPEAKERS
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
-from pragworld_tasks.dialogues.generate_command import group_to_text
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_plan
 from pragworld_tasks.dialogues.questions import Question, evaluate, question_shares
 from pragworld_tasks.dialogues.settings import (
@@ -53,7 +51,6 @@ CHECKSUM = "1d3786e1a074bd7664229645e169ea38f990f25285c45f2ee5eb4acd1d6729e8"
 
 @pytest.fixture(scope="module")
 def groups() -> list[Group]:
-    """Return groups about things and places."""
     settings = GeneratorSettings(groups=GROUPS, seed=1, split="test", domains=DOMAINS)
     return list(generate(settings))
 
@@ -64,13 +61,11 @@ def all_documents(groups: list[Group]) -> list[Document]:
 
 
 def question_of(group: Group) -> Question:
-    """Return the question about a composed dialogue."""
     assert isinstance(group.question, Question)
     return group.question
 
 
 def composed(variant: Variant) -> Dialogue:
-    """Return a composed dialogue."""
     assert isinstance(variant.dialogue, Dialogue)
     return variant.dialogue
 
@@ -387,9 +382,6 @@ def test_any_settings_give_english_that_breaks_no_known_rule(
     assert group.question_text.endswith("?")
 
 
-# Files --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
 def test_every_format_holds_the_documents_and_what_was_changed(tmp_path: Path, name: str) -> None:
     path, groups = tmp_path / name, list(generate(GeneratorSettings(groups=60, seed=9)))
@@ -408,20 +400,6 @@ def test_every_format_holds_the_documents_and_what_was_changed(tmp_path: Path, n
         records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         fields = [[dataclasses.asdict(change) for change in row] for row in changes]
         assert [record["changes"] for record in records] == fields
-
-
-def test_generate_prints_the_number_of_documents(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "deep" / "x.csv"
-    main(["generate", "--groups", "6", "--seed", "4", "--out", str(path)])
-    assert capsys.readouterr().out == f"{path}: {len(read_documents(path))} documents, 6 groups\n"
-    main(["generate", "--groups", "2", "--seed", "4", "--show"])
-    groups = generate(GeneratorSettings(groups=2, seed=4, split="train"))
-    assert capsys.readouterr().out == "\n\n".join(map(group_to_text, groups)) + "\n"
-
-
-# Entity tracking ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split", ["test", "test_long"])

@@ -96,14 +96,12 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
 
 
 def questions(dialogue: Dialogue, names: Names, rng: StableRandom) -> list[Question]:
-    """Return some of the questions about what the dialogue mentions."""
     by_form = [list(possible_questions(form, names)) for form in QUESTION_FORMS]
     some = [rng.sample(of_form, 1 + QUESTIONS // len(QUESTION_FORMS)) for of_form in by_form]
     return [question for of_form in some for question in of_form]
 
 
 def shown(dialogue: Dialogue, question: Question) -> tuple[object, ...]:
-    """Return what to read when a question fails."""
     return "\n".join(dialogue.lines), question_text(question, dialogue.domain), question
 
 

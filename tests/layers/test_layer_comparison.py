@@ -86,9 +86,6 @@ def test_models_without_any_effect_have_no_correlation() -> None:
     assert math.isnan(one_layer.pairs[0].correlation.value)
 
 
-# Chance -------------------------------------------------------------------------------------------
-
-
 def test_values_and_p_of_shifts_by_hand() -> None:
     first, second = np.random.default_rng(5).integers(-3, 4, size=(2, 17)).astype(float)
     shifted = [np.roll(second, shift) for shift in range(17)]
@@ -124,30 +121,23 @@ def test_shifts_are_not_misled_by_neighbours_that_are_alike() -> None:
     assert np.mean([correlate(*effects)[1] <= 0.05 for effects in series]) < 0.11
 
 
-def test_json_and_text_say_the_same() -> None:
+def test_json_and_text_say_the_same_and_all_p_are_corrected_together() -> None:
     reports = {name: random_report(12, seed=seed) for seed, name in enumerate("abc")}
     seeded = dataclasses.replace(BASE.intervention, seed=1)  # which makes no difference
     reports["d"] = dataclasses.replace(reports["a"], intervention=seeded)
     comparison = compare_reports(reports, by="sign")
     content, text = comparison.to_json(), comparison.to_text()
     assert (content["schema"], content["layers"]["d"]) == ("pragworld-layer-comparison", 12)
+    measures = []
     for pair, written in zip(comparison.pairs, content["pairs"], strict=True):
         assert json.dumps(dataclasses.asdict(pair)).replace("NaN", "null") == json.dumps(written)
         cells = [f"{pair.first} and {pair.second}"]
         for found in (pair.correlation, pair.useful, pair.harmful):
+            measures.append(found)
             cells += [format_number(found.value), format_p(found.p) + "*" * (found.holm <= 0.05)]
         assert f"| {' | '.join(cells)} |" in re.sub(" +", " ", text)
+    corrected = holm([measure.p for measure in measures])
+    np.testing.assert_equal([measure.holm for measure in measures], corrected)
     same = np.random.default_rng(0).normal(size=80)
     assert " 0.0125* |" in compare_effects(same, same).to_text()
     assert text.endswith("\nWith so few layers, no p can be below 0.0833.")
-
-
-def test_p_of_a_comparison_are_corrected_together() -> None:
-    reports = {name: random_report(12, seed=seed % 3) for seed, name in enumerate("abcd")}
-    measures = [
-        measure
-        for pair in compare_reports(reports, by="sign").pairs
-        for measure in (pair.correlation, pair.useful, pair.harmful)
-    ]
-    corrected = holm([measure.p for measure in measures])
-    np.testing.assert_equal([measure.holm for measure in measures], corrected)

@@ -68,13 +68,11 @@ def lines_of(axes: Axes) -> list[list[float]]:
 
 
 def levels(axes: Axes) -> list[float]:
-    """Return the heights of the horizontal lines."""
     lines = [line for line in axes.lines if line.get_marker() == "None"]
     return [float(np.asarray(line.get_ydata())[0]) for line in lines]
 
 
 def marked(axes: Axes, marker: str) -> list[float]:
-    """Return where marks are."""
     marks = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() == marker]
     return [float(x) for mark in marks for x in mark]
 
@@ -174,9 +172,6 @@ def test_layers_are_rows_of_a_heat_map_of_heads() -> None:
             f"{name} ({p.pairs} pairs, OR {p.original_run:.2f}, AR {p.altered_run:.2f})": p.probability
             for name, p in curves.items()
         }
-
-
-# How they look, and files -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FIGURES)

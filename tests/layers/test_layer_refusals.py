@@ -51,7 +51,6 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure({}), "there are no reports; give at least one"),
         (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "b was swept with other layers or heads than a; use the same for both"),
         (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),
-        (lambda: patching_figure(dict.fromkeys("abcde", PATCHED)), "5 models: a figure shows at most 4; draw several figures"),
         (lambda: compare_reports({"a": report_of([0, 1]), "b": report_of([0, 1])}), "a: not swept on every layer, each alone; sweep it without --layers"),
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
         (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was swept with other positions than a; use the same for both"),
@@ -67,21 +66,8 @@ def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("written", "changed", "line"),
-    [
-        ('"targets": [', '"goals": [', "targets: Field required; write the file again"),
-        ('"mlp"', '"mlps"', "intervention.module: Input should be 'mlp', 'attention', 'heads' or 'block'; write the file again"),
-        ('"gold": [', '"gold": [2, ', "documents.0.gold.0: Input should be less than or equal to 1; write the file again"),
-        ('"version": 3', '"version": 2', "version 2 of pragworld-layers, not version 3 of pragworld-layers; give a file that this pragworld's `pragworld-interp ablate` wrote"),
-        ('"schema"', '"scheme"', "no report, not version 3 of pragworld-layers; give a file that this pragworld's `pragworld-interp ablate` wrote"),
-    ],
-)  # fmt: skip
-def test_a_file_is_refused_in_one_line(
-    written: str, changed: str, line: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "layers.json"
-    path.write_text(LAYERS.read_text().replace(written, changed, 1))
-    with pytest.raises(InputError) as refused:
+    path.write_text(LAYERS.read_text().replace('"version": 3', '"version": 2', 1))
+    with pytest.raises(InputError, match="version 2 of pragworld-layers, not version 3 of pragw"):
         read_layers(path)
-    assert str(refused.value) == f"{path}: {line}"

@@ -49,9 +49,6 @@ def sweeps(draw: st.DrawFn) -> Sweep:
     return documents, np.array(yes)
 
 
-# Metrics ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:All-NaN slice")  # draws without documents of a class
 @given(sweeps())
 def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
@@ -206,9 +203,6 @@ def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
     assert "robust" in random_report(3).to_text()
 
 
-# Tests --------------------------------------------------------------------------------------------
-
-
 def test_holm_by_hand() -> None:
     # In order: 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1 raised to the one before.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
@@ -273,9 +267,6 @@ def test_log_odds_see_what_no_answer_shows() -> None:
     assert less.log_odds == pytest.approx((logits[:, 1] - logits[:, 0]).mean())
     assert less.log_odds_holm < 1e-6
     assert 0 < saturated.log_odds < 20  # a probability of 1 has no infinite log-odds
-
-
-# Files --------------------------------------------------------------------------------------------
 
 
 def test_titles_are_short_and_differ() -> None:

@@ -27,9 +27,6 @@ ANSWERS = Path(__file__).parents[1] / "answers"
 TOLERANCE = 0.01  # relative
 
 
-# Numbers ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -55,9 +52,6 @@ def test_numbers_in_digits_and_words(text: str, values: list[float]) -> None:
         number.value for number in find_numerals(to_plain_text(text)) if number.kind != "article"
     ]
     assert numbers[: len(values)] == pytest.approx(values)
-
-
-# Text ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -120,9 +114,6 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
     assert layout.text[place.start : place.end].strip() == "it is approx. 5 hours, e.g. by car."
 
 
-# Units --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("unit", "text", "values"),
     [
@@ -169,8 +160,6 @@ def test_what_is_no_unit_is_refused(unit: str) -> None:
         read_quantity("5 kg", unit)
 
 
-# The bottom line ----------------------------------------------------------------------------------
-
 RULES = [row for _, row in read_json_lines(ANSWERS / "quantities_rules.jsonl")]
 
 
@@ -186,8 +175,6 @@ def test_a_value_is_read_as_its_rule_says(example: dict[str, Any]) -> None:
 def test_signs_are_dropped(text: str) -> None:
     assert read_quantity(text, "kg", "How many kilos could I lose (or gain)?") == 3
 
-
-# Properties ---------------------------------------------------------------------------------------
 
 AMOUNTS = st.integers(min_value=2, max_value=999_999)
 
@@ -206,7 +193,6 @@ def test_words_round_trip(number: int) -> None:
 
 
 def _spelled(number: int) -> str:
-    """Return a number below a million in words."""
     if number < 20:
         return ONES[number]
     if number < 100:
@@ -262,9 +248,6 @@ def test_a_long_word_takes_little_memory() -> None:
 def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:
     code = "import sys, pragworld_tasks.quantities as q; sys.exit({'pint', f'{q.__name__}.wording'} & {*sys.modules} != set())"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-# Answers in the style of real models --------------------------------------------------------------
 
 
 # The files named `development` are those that the weights are fitted to. The others were scored once.

@@ -31,7 +31,6 @@ _NOTHING = "That depends on the weather, the route and the time at which you lea
 
 
 def answer(prompt: str, times_before: int, readable: float) -> str:
-    """Return the answer to a prompt after some equal requests."""
     slot = next(slot for slot in SLOTS if re.search(rf"\b{slot}\b", prompt))
     wording = random.Random(re.sub(rf"\b{slot}\b", "", prompt) + "3")
     effect = wording.gauss(0, ARTICULATION)

@@ -30,7 +30,6 @@ from pragworld_tasks.tiny import tiny_folder
 
 
 def aggregated(items: Sequence[Worded]) -> dict[str, float | NotAvailable]:
-    """The metrics by name, in their order."""
     return {
         name: articulation_share([(name, item) for item in items]) for name in ARTICULATION_METRICS
     }
@@ -106,7 +105,6 @@ def test_the_question_is_worded_differently_and_stays_the_question() -> None:
 
 
 def test_every_released_and_generated_question_can_be_worded_so(released_data: Path) -> None:
-    """What stands around a question fits whatever begins with a verb and asks once."""
     made = documents(generate(GeneratorSettings(groups=50, seed=1)))
     questions = {document.question for document in (*load_split("manual"), *made)}
     assert len(questions) > 188

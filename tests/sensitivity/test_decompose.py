@@ -67,7 +67,6 @@ def test_a_model_has_its_name_in_the_results_as_its_folder_has_other_letters(
 
 
 def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
-    """Change every line of a samples file."""
     lines = read_lines(path)
     for line in lines:
         apply(line)
@@ -75,7 +74,6 @@ def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
 
 
 def respond(text: Callable[[dict[str, Any]], str], repeats: int = 8) -> Callable[[Any], None]:
-    """Return a change that gives a prompt the same responses, by its document."""
     return lambda line: line.update(resps=[[text(line["doc"])] * repeats])
 
 
@@ -107,9 +105,6 @@ def test_numbers_are_those_of_the_responses(
     assert task["unreadable"] == task["responses"] - len(answers) > 0
     assert f"{task['published']['ps']['value']:.3f} [" in printed
     assert "| mean of travel " in printed
-
-
-# Means and notes ----------------------------------------------------------------------------------
 
 
 def test_each_mean_is_over_the_questions_in_which_it_is_defined(tmp_path: Path) -> None:
@@ -178,8 +173,6 @@ def test_reports_are_read_as_they_were_written_and_joined(tmp_path: Path) -> Non
     (joined,) = read_decompositions(files)
     assert joined.to_json() == decomposed(*paths).to_json()
 
-
-# Values read by an LLM ----------------------------------------------------------------------------
 
 REPLIES = {
     **{"12": 12, " 12.5\n": 12.5, ".5": 0.5, "12.": 12, '"12"': 12, "**12**": 12, "-3": -3},

@@ -79,9 +79,6 @@ def parts(components: Components) -> Floats:
     return shares(components) * components.variance
 
 
-# Estimators ---------------------------------------------------------------------------------------
-
-
 def by_hand(given: list[Answer]) -> list[Fraction]:
     """Compute the parts of the variance from their definitions, in fractions."""
     prompts: dict[int, dict[int, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
@@ -127,8 +124,6 @@ def test_unbiased_purpose_against_covariances_of_a_full_table(nested: bool) -> N
     found = parts(unbiased(cells(nest_table(values, nested))))
     assert found[0] == pytest.approx(values.mean(axis=(0, 2)).var() - noise)
 
-
-# Simulation ---------------------------------------------------------------------------------------
 
 SETS = 1_000
 OF_INTENTS = np.array([0.0, 1.0, 3.0])
@@ -184,16 +179,10 @@ def test_the_floor_is_the_articulation_published_where_there_is_none() -> None:
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(100)
 
 
-# Entropy ------------------------------------------------------------------------------------------
-
-
 def test_certain_and_equal_answers_have_no_entropy() -> None:
     found = entropy_components([[[0, 1]] * 3] * 49)
     assert found.variance == 0
     assert np.isnan(shares(found)).all()
-
-
-# Draws --------------------------------------------------------------------------------------------
 
 
 def ragged_responses() -> Responses:
@@ -291,9 +280,6 @@ def test_unbiased_intervals_hold_the_truth() -> None:
     assert (held / sets >= 0.88).all()
 
 
-# The permutation test -----------------------------------------------------------------------------
-
-
 def test_p_is_small_by_chance_as_often_as_it_says() -> None:
     generator = np.random.default_rng(12)
     sets = 200
@@ -322,9 +308,6 @@ def test_p_is_undefined_where_nothing_can_be_permuted() -> None:
         assert math.isnan(articulation_p(responses, permutations=9))
 
 
-# Scales -------------------------------------------------------------------------------------------
-
-
 def scaled(values: list[float], scale: Scale) -> Floats:
     return rescale(nest(values, np.zeros(len(values)), np.zeros(len(values))), scale).values
 
@@ -341,8 +324,6 @@ def test_values_on_each_scale() -> None:
         clipped = np.clip(np.arange(size), moved, size - 1 - moved)
         np.testing.assert_array_equal(scaled(list(range(size)), "winsorised"), clipped)
 
-
-# Undefined estimates ------------------------------------------------------------------------------
 
 NAN = math.nan
 DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
@@ -393,9 +374,6 @@ def test_any_few_answers_can_be_decomposed(given: list[Answer]) -> None:
                 assert number.low <= number.high
 
 
-# From Python --------------------------------------------------------------------------------------
-
-
 @settings(max_examples=20)
 @given(answers())
 def test_labels_may_be_words_and_unreadable_values_none(given: list[Answer]) -> None:
@@ -405,9 +383,6 @@ def test_labels_may_be_words_and_unreadable_values_none(given: list[Answer]) -> 
     letters = [chr(97 + paraphrase) for paraphrase in paraphrases]
     found = decompose([*values, None], [*words, "a"], [*letters, "z"], 5, 5, seed=3)
     assert repr(found) == repr(numbered)  # NaN and all
-
-
-# Invariance ---------------------------------------------------------------------------------------
 
 
 def assert_same_shares(given: list[Answer], other: list[Answer]) -> None:

@@ -32,18 +32,15 @@ WORDINGS = shipped_paraphrases("travel_commute")[:8]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ChatServer]:
-    """A server whose answers have known components."""
     with answer_server().running() as server:
         yield server
 
 
 def write_wordings(path: Path, number: int) -> str:
-    """Write a file of some of the wordings, and return its name."""
     return str(write_lines(path, ({"text": text} for text in WORDINGS[:number])))
 
 
 def over_http(server: ChatServer, wordings: str, output: Path, *more: str) -> Evaluation:
-    """Collect responses from a server."""
     address = f"model=known,base_url={server.url}/chat/completions,num_concurrent=8,auth_token=key"
     process = run_program(
         *("pragworld-tasks", "collect", "--tasks", TASK, "--output_path", output, "--chunk", "3"),
@@ -56,7 +53,6 @@ def over_http(server: ChatServer, wordings: str, output: Path, *more: str) -> Ev
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of `known`."""
     return tmp_path_factory.mktemp("known")
 
 

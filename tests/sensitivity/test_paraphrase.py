@@ -58,9 +58,6 @@ def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# Runs ---------------------------------------------------------------------------------------------
-
-
 def test_a_run_and_its_resumption(
     embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,9 +110,6 @@ def test_a_run_and_its_resumption(
         assert again.read_bytes() == out.read_bytes()
         with refused(r"again\.jsonl\.journal: written with judge 'large', not 'huge'; "):
             run(server, again, "--overwrite", "--judge", "huge")
-
-
-# Candidates and their choice ----------------------------------------------------------------------
 
 
 def test_a_chain_goes_through_two_languages_one_of_them_distant() -> None:
@@ -202,9 +196,6 @@ def test_farthest_first_against_brute_force(vectors: Any, number: int) -> None:
     base, *others = vectors / np.where(lengths, lengths, 1)
     chosen = farthest_first(base, np.array(others), number)
     assert chosen == brute_force(base.tolist(), [one.tolist() for one in others], number)
-
-
-# Checking -----------------------------------------------------------------------------------------
 
 
 def test_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

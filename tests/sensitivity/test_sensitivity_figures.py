@@ -34,7 +34,6 @@ def sampled(folder: Path, question: str, readable: float = 1.0) -> ModelSamples:
 
 
 def draw(folder: Path, **readable: float) -> tuple[SensitivityReport, list[ModelSamples]]:
-    """Draw responses to questions, of which a share is readable."""
     samples = [sampled(folder, question, share) for question, share in readable.items()]
     report = decompose_samples(samples, draws=50)
     draw_figures(report, samples, folder)

@@ -26,7 +26,6 @@ NAN, INFINITE = float("nan"), float("inf")
 
 
 def own(**changes: Any) -> object:
-    """Ask for the prompts of a question of one's own."""
     return own_question_records(**{"paraphrases": "no.jsonl", "values": [1], "unit": "h"} | changes)
 
 
@@ -127,20 +126,14 @@ def test_other_samples(spoil: Callable[[list[Any]], None], line: str, tmp_path: 
         read_samples([path])
 
 
-def test_two_runs(tmp_path: Path) -> None:
-    path = write_samples(tmp_path / "model", "travel_commute")
-    again = path.with_name("again.jsonl")
-    again.write_text(path.read_text())
-    with pytest.raises(InputError, match="model on travel_commute is also in"):
-        read_samples([path, again])
-
-
-def test_other_decompositions(tmp_path: Path) -> None:
-    path = tmp_path / "decomposition.json"
-    content = decomposed(write_samples(tmp_path / "model", "travel_commute")).to_json()
+def test_a_question_twice_and_another_version(tmp_path: Path) -> None:
+    path, samples = tmp_path / "found.json", write_samples(tmp_path / "model", "travel_commute")
+    content = decomposed(samples).to_json()
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="model on travel_commute is also in"):
         read_decompositions([path, path])
+    with pytest.raises(InputError, match="model on travel_commute is also in"):
+        read_samples([samples, samples])
     path.write_text(json.dumps(content | {"version": 2}))
     with pytest.raises(InputError, match="not a decomposition of version 1: version"):
         read_decompositions([path])

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from command_runs import refused
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
@@ -18,11 +19,9 @@ TEXT = "A: Noah put apples in the hall."
     ("lists", "text", "message"),
     [
         ("{", TEXT, "my.json: not JSON"),
-        ([], TEXT, "my.json: Input should be a dictionary"),
         ({**LISTS, "places": []}, TEXT, "my.json: places: Unexpected keyword argument"),
         ({"agents": [], "objects": []}, TEXT, "my.json: locations: Field required"),
         ({**LISTS, "agents": "Noah"}, TEXT, "my.json: agents: Input should be a valid tuple"),
-        ({**LISTS, "agents": [1]}, TEXT, "my.json: agents.0: Input should be a valid string"),
         ({**LISTS, "agents": [" Noah"]}, TEXT, "agents.0: ' Noah' does not begin and end with a letter"),
         ({**LISTS, "agents": ["Noah", "noah"]}, TEXT, "'noah' in 'agents' is the same as one in 'agents'"),
         ({**LISTS, "objects": ["apple", "apples"]}, TEXT, "'apples' in 'objects' is the same"),
@@ -31,22 +30,14 @@ TEXT = "A: Noah put apples in the hall."
         (LISTS, " \n\n", "my.txt: empty; write one utterance per line"),
     ],
 )  # fmt: skip
-def test_a_command_that_cannot_run_says_why_in_one_line(
-    lists: object,
-    text: str,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_command_that_cannot_run_says_why(
+    lists: object, text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my.json").write_text(lists if isinstance(lists, str) else json.dumps(lists))
     Path("my.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(SystemExit, match="2"):
+    with refused(re.escape(message)):
         main(["alter", "--conversation", "my.txt", "--entities", "my.json"])
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from pragworld_tasks.text_alterations.entities import Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
 
-# Agents -------------------------------------------------------------------------------------------
-
 WOMEN, MEN = ("Mia", "Emma", "Chloe"), ("Noah", "Hunter", "Ethan")
 PRONOUN = {**dict.fromkeys(WOMEN, "she"), **dict.fromkeys(MEN, "he")}
 NOUNS = tomllib.loads((Path(exchanges.__file__).parent / "nouns.toml").read_text("utf-8"))
@@ -37,9 +35,6 @@ def test_a_name_keeps_the_gender_of_its_pronoun(names: list[str], seed: int) -> 
             else:  # a name from the file
                 gender = "female" if PRONOUN[replacement.old] == "she" else "male"
                 assert replacement.new in NOUNS["replacements"][gender].split()
-
-
-# Objects and locations ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -66,9 +61,6 @@ def test_a_place_that_is_only_there_is_not_searched_for_in_every_line_before() -
     text = "A: Where are they?" + "\nA: I put the chairs there and saw the lamps there." * 40
     lists = {"objects": ["chairs", "lamps"]}
     assert not outcomes(variable_substitution, text, seeds=2, **lists)  # would take years
-
-
-# Inconsistent data --------------------------------------------------------------------------------
 
 
 def test_one_seed_says_different_things_in_different_conversations() -> None:
