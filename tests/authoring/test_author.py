@@ -21,7 +21,6 @@ from pragworld_tasks.authoring.records import Kind, write_records
 from pragworld_tasks.cli import main
 
 CONCURRENCY = 8
-FAULTS = {"wrong": 0.1, "invented": 0.05, "busy": 0.02, "drop": 0.01}
 SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
 
 
@@ -32,11 +31,6 @@ def write_seeds(path: Path, number: int) -> Path:
         for seed in range(number)
     ]
     return write_lines(path, seeds)
-
-
-@pytest.fixture
-def seeds(tmp_path: Path) -> Path:
-    return write_seeds(tmp_path / "seeds.jsonl", 2)
 
 
 def authoring(seeds: Path, url: str, *more: str, out: str = "mine") -> list[str]:
@@ -58,7 +52,7 @@ def groups_in(out: Path) -> set[int]:
 def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
     seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
     journal, log = out / "replies.jsonl", tmp_path / "log"
-    with Server(**FAULTS).running() as server:
+    with Server(wrong=0.1, invented=0.05, busy=0.02, drop=0.01).running() as server:
         five = ("--panel", *["writer"] * 5)
         arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
         program = Program("pragworld-tasks", *arguments, log=log)
@@ -93,9 +87,8 @@ def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
     assert not invented.search((out / "documents.jsonl").read_text())
 
 
-def test_files_do_not_depend_on_the_order_in_which_replies_come(
-    seeds: Path, tmp_path: Path
-) -> None:
+def test_files_do_not_depend_on_the_order_in_which_replies_come(tmp_path: Path) -> None:
+    seeds = write_seeds(tmp_path / "seeds.jsonl", 2)
     for name, concurrency in (("one", "1"), ("many", "16")):
         with Server(malformed=0.1, invented=0.1).running() as server:
             main(authoring(seeds, server.url, "--concurrency", concurrency, out=f"{name}/mine"))
@@ -130,10 +123,8 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
     assert set(server.answered.values()) == {1}
 
 
-def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(
-    seeds: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "mine"
+def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(tmp_path: Path) -> None:
+    seeds, out = write_seeds(tmp_path / "seeds.jsonl", 2), tmp_path / "mine"
     with Server(malformed=1.0).running() as server:
         with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
             main(authoring(seeds, server.url))
@@ -144,9 +135,7 @@ def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(
     assert len(groups_in(out)) == 2
 
 
-def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
-    tmp_path: Path,
-) -> None:
+def test_existing_documents_are_labelled_and_found_again(tmp_path: Path) -> None:
     path, out = tmp_path / "documents.jsonl", tmp_path / "checked"
     # The label of the first one is wrong, and a variant comes before its original.
     lines: list[dict[str, Any]] = [

@@ -54,21 +54,15 @@ class Either(NamedTuple):
 
 @dataclass
 class Story:
-    """What the dialogue says about one kind of things.
+    """What the dialogue says about one kind of things: conditions on each batch and on the layout.
 
-    Attributes:
-        places: The mentioned places, each with the groups of people who may have put things there.
-        numbers: The mentioned numbers.
-        of_batches: Conditions on every place and its batch.
-        of_layouts: Conditions on the whole layout.
+    Each mentioned place has the groups of people who may have put things there.
     """
 
     places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
     numbers: set[int] = field(default_factory=set)
     of_batches: list[Callable[[str, Batch], bool]] = field(default_factory=list)
     of_layouts: list[Callable[[Layout], bool]] = field(default_factory=list)
-
-    # Facts to add
 
     def requires(self, place: str, fits: Callable[[Batch], bool]) -> None:
         self.places[place]
@@ -119,8 +113,6 @@ class Story:
     def never_put_by(self, place: str, agent: str) -> None:
         self.requires(place, lambda batch: agent not in batch.authors)
 
-    # Layouts that fit the facts
-
     def layouts(self) -> Iterator[Layout]:
         places = [*self.places, *UNNAMED_PLACES]
         options = [
@@ -153,13 +145,7 @@ class PossibleWorlds:
     freely. The exception is "the pears or the plums": a layout of one kind stays if it is compatible
     with some layout of the other. That is enough, because no kind of things is in two such pairs.
 
-    Attributes:
-        layouts: The possible layouts by kind of things.
-        journeys: The possible sets of places by agent who may have gone there.
-        left_open: What the dialogue asks and leaves open.
-
-    Raises:
-        ValueError: The dialogue has no meaning, for example because of an ambiguous "them".
+    A dialogue without a meaning, for example because of an ambiguous "them", raises a ValueError.
     """
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
@@ -189,8 +175,6 @@ class PossibleWorlds:
 
     def __bool__(self) -> bool:
         return all(self.layouts.values()) and all(self.journeys.values())
-
-    # Facts
 
     def _keep_away(self, story: Story) -> None:
         """Add that nobody put the things in a place where they did not go."""
@@ -297,8 +281,6 @@ class PossibleWorlds:
                 layout for layout, is_there in layouts if (not is_there) in others
             ]
 
-    # Questions
-
     def answer(self, question: Question) -> bool | None:
         """Return whether the answer is yes, or None if the question presupposes what is not so."""
         form, _, thing, place, _ = question
@@ -327,8 +309,6 @@ class PossibleWorlds:
             place: {layout.get(place, NOTHING).number for layout in layouts}
             for place in self._stories[thing].places
         }
-
-    # What answers rest on
 
     def basis(self, question: Question) -> Basis:
         if self.answer(question):
@@ -370,13 +350,7 @@ class PossibleWorlds:
 
 
 def _holds(question: Question, layout: Layout, or_part: bool = False) -> bool:
-    """Return whether what a question asks of things in a place holds in the layout.
-
-    Args:
-        question: The question.
-        layout: The layout.
-        or_part: Whether it suffices that it holds for some of the things if it is about "the" things.
-    """
+    """Return whether what a question asks holds, `or_part`: for some of "the" things."""
     form, agent, _, place, _ = question
     batch = layout.get(place, NOTHING)
     if form == "left" and agent not in batch.authors:

@@ -115,9 +115,7 @@ def test_the_answers_follow_from_what_is_said(groups: list[Group]) -> None:
             assert variant.basis == ("entailed" if holds else "excluded")
 
 
-def test_a_group_has_a_flip_and_invariants_and_two_groups_opposite_answers(
-    groups: list[Group],
-) -> None:
+def test_groups_have_a_flip_and_invariants_and_pairs_opposite_answers(groups: list[Group]) -> None:
     for group in groups:
         effects = Counter(variant.effect for variant in group.variants)
         assert effects[None] == effects["flip"] == 1

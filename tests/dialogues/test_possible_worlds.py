@@ -32,8 +32,7 @@ from pragworld_tasks.dialogues.world import (
     resolve,
 )
 
-IS_LONG = bool(os.environ.get("PRAGWORLD_LONG"))
-CHUNKS = 8 if IS_LONG else 2
+CHUNKS = 8 if os.environ.get("PRAGWORLD_LONG") else 2
 DIALOGUES = 2500  # fewest dialogues in a chunk
 SEEDS = 420  # seeds in a chunk; each gives a dialogue and altered versions of it
 LONGEST = 18  # most exchanges in a dialogue, as in `test_long`

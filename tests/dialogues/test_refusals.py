@@ -34,11 +34,9 @@ EITHER = "pass either --out FILE, to write, or --show, to read"
         ("--out x.csv --alterations Negation=2,Negation=3", "alterations: Negation=2,Negation=3 has two weights for an alteration; leave"),
         ("--out x.csv --alterations Negation=-1", "alterations.Negation: Input should be greater than or equal to 0.000001"),
         ("--out x.csv --alterations Negation --held-out-alteration Negation", "the only alteration, 'Negation', is held out of split 'train'; add others"),
-        ("--out x.csv --domains conversation --split test_long", "the domain 'conversation' has no split 'test_long'"),
-        ("--out x.csv --domains conversation --split test_vocabulary", "has no split 'test_vocabulary'; use train, validation"),
+        ("--out x.csv --domains conversation --split test_long", "the domain 'conversation' has no split 'test_long'; use train, validation"),
         ("--out x.csv --alterations 'Negation=1,Quantity Change=1e16'", "alterations.Quantity Change: Input should be less than or equal to 1000000"),
         ("--out x.csv --domains shop --alterations 'Quantity Change'", "in the domain 'shop', only these alterations change an answer: Logical Connective Change,"),
-        ("--out x.csv --domains conversation --alterations 'Quantifier Change'", "in the domain 'conversation', only these alterations change an answer: Negation,"),
         ("--out x.csv --domains conversation --alterations Negation", "most conversations have one place for the alteration 'Negation'"),
     ],
 )  # fmt: skip

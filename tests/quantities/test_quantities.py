@@ -24,7 +24,6 @@ from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 from pragworld_tasks.text import ONES, TENS
 
 ANSWERS = Path(__file__).parents[1] / "answers"
-TOLERANCE = 0.01  # relative
 
 
 @pytest.mark.parametrize(
@@ -272,6 +271,6 @@ def test_answers_as_models_write_them(name: str, least: float) -> None:
             right += value is expected
             invented += expected is None and value is not None
         else:
-            right += value == pytest.approx(expected, rel=TOLERANCE)
+            right += value == pytest.approx(expected, rel=0.01)
     assert right >= least * len(rows)
     assert invented <= 0.01 * len(rows)

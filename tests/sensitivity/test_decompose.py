@@ -56,9 +56,7 @@ def write_samples(
     return write_lines(folder / name, lines)
 
 
-def test_a_model_has_its_name_in_the_results_as_its_folder_has_other_letters(
-    tmp_path: Path,
-) -> None:
+def test_a_model_is_named_as_in_the_results_or_else_as_its_folder(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "org__m__free", "travel_commute")
     assert read_samples([path])[0].model == "org/m/free"
     results = {"config": {}, "model_name": "org/m:free"}
@@ -71,10 +69,6 @@ def change(path: Path, apply: Callable[[dict[str, Any]], None]) -> Path:
     for line in lines:
         apply(line)
     return write_lines(path, lines)
-
-
-def respond(text: Callable[[dict[str, Any]], str], repeats: int = 8) -> Callable[[Any], None]:
-    return lambda line: line.update(resps=[[text(line["doc"])] * repeats])
 
 
 def decomposed(*paths: Path, draws: int = 20) -> SensitivityReport:
@@ -140,7 +134,7 @@ def test_undefined_shares_are_left_out_and_explained(tmp_path: Path) -> None:
         write_samples(tmp_path / "model", "travel_sydney", readable=0.0),
         change(
             write_samples(tmp_path / "same", "travel_commute"),
-            respond(lambda doc: f"About {5 + doc['intent']} minutes."),
+            lambda line: line.update(resps=[[f"About {5 + line['doc']['intent']} minutes."] * 8]),
         ),
     )
     text, (domain, _) = report.to_text(), report.domains

@@ -73,23 +73,12 @@ def test_one_seed_says_different_things_in_different_conversations() -> None:
     assert len(clauses) >= 6
 
 
-@pytest.mark.parametrize("text", ["The pears in the den were red.", "The pears to London left."])
-def test_no_clause_divides_a_noun_from_what_belongs_to_it(text: str) -> None:
-    for altered in outcomes(inconsistent_data, f"A: {text}", objects=["pears"]):
-        assert text.rstrip(".") in altered
-
-
-def test_no_clause_after_what_does_not_exist() -> None:
-    for altered in outcomes(inconsistent_data, "A: I don't have a pear.", objects=["pear"]):
-        assert "pear that" not in altered
-        assert "pear, which" not in altered
-
-
 @pytest.mark.parametrize(
     ("text", "is_denied"),
     [
         ("Is the book on the table?\nB: No, the book isn't there. It is late now.", True),
         ("I don't have the book. It is late now.", True),
+        ("I don't have a book. It is late now.", True),
         ("Where is the book?\nB: The book is not there. It is late now.", True),
         ("Do you have a book?\nB: No, but I have a lot of time.", True),
         ("Is there a book?\nB: No.\nA: Then we can leave now.", True),
@@ -104,6 +93,8 @@ def test_nothing_is_said_of_what_is_denied(text: str, is_denied: bool) -> None:
     said = [
         result
         for result in altered
-        if "book, which" in result or result.lower().count("book") > text.lower().count("book")
+        if "book, which" in result
+        or "book that" in result
+        or result.lower().count("book") > text.lower().count("book")
     ]
     assert bool(said) is not is_denied

@@ -183,7 +183,8 @@ def test_a_clause_against_common_sense(text: str, behind: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["are the figs here", "fig juice is", "no figs are here", "the figs' colour", "the figs fell", "any figs"],
+    ["are the figs here", "fig juice is", "no figs are here", "the figs' colour", "the figs fell", "any figs",
+     "the figs in the den were red", "the figs to London left"],
 )  # fmt: skip
 def test_where_there_is_no_room_for_a_clause(text: str) -> None:
     for altered in outcomes(inconsistent_data, f"A: {text}", objects=["figs"]):
