@@ -27,6 +27,8 @@ from pragworld_interp.run.replacements import build_changes
 from pragworld_tasks.layers.settings import NULLS, Intervention, Into, Module, PatchedModule, Target
 
 FOLDERS = [*filter(None, os.environ.get("PRAGWORLD_REAL_MODELS", "").split(":"))]
+if not FOLDERS:
+    pytest.skip("PRAGWORLD_REAL_MODELS names no model", allow_module_level=True)
 OPTIONS = [*product(get_args(Module), NULLS), *product(get_args(PatchedModule), get_args(Into))]
 OPTIONS += [("block", "revert")]
 
