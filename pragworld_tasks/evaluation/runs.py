@@ -223,17 +223,19 @@ def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
 
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
-    if part := part_of_run(results_beside(path), task_and_date(path)[0]):
+    results = results_beside(path)
+    if part := part_of_run(results, task_and_date(path)[0]):
         raise InputError(f"{path}: {part}; pass a whole run")
     predictions = read_predictions(path)
     split = predictions.logged[0].split if predictions.logged else None
-    return logged_run(path, predictions, split, name or path.name)
+    return logged_run(path, results, predictions, split, name or path.name)
 
 
-def logged_run(path: Path, predictions: Predictions, split: Split | None, name: str) -> NamedRun:
+def logged_run(
+    path: Path, results: dict[str, Any], predictions: Predictions, split: Split | None, name: str
+) -> NamedRun:
     """Return the run in a file, with what lm-eval's results beside it say of it."""
-    results, task = results_beside(path), task_and_date(path)[0]
-    model = ModelRecord(name=path.stem)
+    task, model = task_and_date(path)[0], ModelRecord(name=path.stem)
     run = NamedRun(name, "responses", split, predictions, model, [path])
     if not results or split is None:
         return run

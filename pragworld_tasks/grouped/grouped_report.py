@@ -5,17 +5,23 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.runs import part_of_run, results_beside, task_and_date
+from pragworld_tasks.evaluation.runs import (
+    NamedRun,
+    logged_run,
+    part_of_run,
+    results_beside,
+    task_and_date,
+)
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import Bools, Tally, robust_tally
 from pragworld_tasks.grouped.logged_samples import ScoredDocument, read_scores
@@ -26,13 +32,13 @@ class GroupedReport(ScoreReport):
     """A run of any task by groups of its documents, which are a split of their own."""
 
     documents: Sequence[Any]  # lm-eval's number and digests, the group, and how many answers
-    title: str = ""  # metric and groups, such as `acc by doc.group`, after the task if it is known
-    scored: Sequence[ScoredDocument] = ()
+    scored: Sequence[ScoredDocument] = field(kw_only=True)
+    run: NamedRun = field(kw_only=True)
 
     @property
     def split(self) -> Any:
-        """The title: no name of a split of PragWorld."""
-        return self.title
+        """Metric and groups, such as `acc by doc.group`, after the task if it is known."""
+        return self.run.split
 
     @cached_property
     def group_names(self) -> Sequence[str]:
@@ -133,12 +139,15 @@ def score_groups(path: str | Path, group_by: str, metric: str | None = None) -> 
     path = Path(path)
     metric, scored = read_scores(path, group_by, metric)
     task, date = task_and_date(path)
-    if part := part_of_run(results_beside(path), task):
+    results = results_beside(path)
+    if part := part_of_run(results, task):
         logger.warning("%s: %s; groups may lack documents", path, part)
     if len({document.group for document in scored}) == len(scored):
         raise InputError(f"{path}: --group-by {group_by}: no two documents share it; name another")
     documents = [(*of.digests, of.group, len(of.scores)) for of in scored]
     title = f"{task}, {metric} by {group_by}" if date else f"{metric} by {group_by}"
-    title += f", {answers} answers each" if (answers := documents[0][-1]) > 1 else ""
+    title += f", {count} answers each" if (count := documents[0][-1]) > 1 else ""
     digest = hashlib.sha256(json.dumps(documents).encode()).hexdigest()
-    return GroupedReport(documents, Predictions([], digest, digest), path.name, title, scored)
+    answers = Predictions([], digest, digest)
+    run = logged_run(path, results, answers, cast(Any, title), path.name)
+    return GroupedReport(documents, answers, path.name, scored=scored, run=run)

@@ -16,25 +16,16 @@ _YES_NO = {True: "yes", False: "no"}
 
 @dataclass(frozen=True)
 class Item:
-    """A document, and how several runs answer it.
-
-    Attributes:
-        right: number of runs whose answer is the gold one.
-        only_wrong: number of runs that answer this document wrong and the rest of its group right.
-        breaks_group: whether no document of its group is answered right by fewer runs, and some
-            run answers it wrong.
-        is_disputed: whether all blind readings contradict the gold answer.
-        is_undetermined: whether the gold answer rests on a convention, not on what was said.
-        answers: the answer of each run, by name; None where it could not be read.
-    """
+    """A document, and how several runs answer it."""
 
     document: Document
-    right: int
-    only_wrong: int
+    right: int  # runs whose answer is the gold one
+    only_wrong: int  # runs that answer this document wrong and the rest of its group right
+    # Whether no document of its group is answered right by fewer runs, and some run errs on it.
     breaks_group: bool
-    is_disputed: bool
-    is_undetermined: bool
-    answers: Mapping[str, str | None]
+    is_disputed: bool  # whether all blind readings contradict the gold answer
+    is_undetermined: bool  # whether the gold answer rests on a convention, not on what was said
+    answers: Mapping[str, str | None]  # of each run, by name; None where it could not be read
 
 
 def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:

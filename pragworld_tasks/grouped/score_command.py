@@ -91,7 +91,6 @@ def _score(options: argparse.Namespace) -> None:
 
 def _score_groups(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation.comparison import compare_scores
-    from pragworld_tasks.evaluation.runs import logged_run
     from pragworld_tasks.grouped.grouped_report import score_groups
 
     paths = [*options.runs, *filter(None, [options.against])]
@@ -99,14 +98,14 @@ def _score_groups(options: argparse.Namespace) -> None:
     records = {}
     for path, report in zip(options.runs, reports, strict=False):  # the last may be `--against`
         print(f"{report.name}, {report.to_text()}")
-        run = logged_run(Path(path), report.predictions, report.split, report.name)
-        records[path] = run.to_record(report).to_json()
+        records[path] = report.run.to_record(report).to_json()
         for other in reports[len(options.runs) :]:
             comparison = compare_scores(report, other)
             print(comparison.to_text())
             records[path]["against"] = comparison.to_json()
     if options.json:
-        write_json(options.json, {"runs": records} if len(records) > 1 else records[path])
+        (first, *others) = records.values()
+        write_json(options.json, {"runs": records} if others else first)
 
 
 def _score_splits(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
-from pragworld_tasks.evaluation.runs import common_split, find_runs, logged_run
+from pragworld_tasks.evaluation.runs import common_split, find_runs
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.evaluation.statistics import Rank, rank_runs
 from pragworld_tasks.grouped.grouped_report import GroupedReport, score_groups
@@ -133,10 +133,9 @@ def load_runs(
 
 
 def _grouped_runs(paths: Sequence[str], group_by: str, metric: str | None) -> Iterator[BoardRun]:
-    for path in map(Path, paths):
+    for path in paths:
         report = score_groups(path, group_by, metric)
-        run = logged_run(path, report.predictions, report.split, report.name)
-        yield BoardRun(run.name, run.to_record(report), report, run.files)
+        yield BoardRun(report.name, report.run.to_record(report), report, report.run.files)
 
 
 def _split_runs(arguments: Sequence[str]) -> Iterator[BoardRun]:
