@@ -17,6 +17,7 @@ from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.layer_statistics import DocumentResult, StatisticsSettings
 from pragworld_tasks.layers.settings import (
+    NULLS,
     DataIdentity,
     Intervention,
     ModelIdentity,
@@ -40,7 +41,7 @@ SHARED = {
 }
 # Replacements, and what those of one layer have in common, of the noise's variance.
 SWEPT: list[tuple[Replacement, float]] = [
-    *((name, 0) for name in ("zero", "mean", "resample", "counterfactual")),
+    *((null, 0) for null in NULLS),
     *(("all", alike) for alike in (0, 0.8)),
 ]
 ALPHA = 0.05

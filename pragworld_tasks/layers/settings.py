@@ -20,8 +20,9 @@ from pragworld_tasks.errors import InputError
 Module = Literal["mlp", "attention", "heads"]
 PatchedModule = Literal["residual", "mlp", "attention", "heads"]
 Into = Literal["original", "altered"]  # which prompt of a pair is patched
-Replacement = Literal["zero", "mean", "resample", "counterfactual", "all"]
-NULLS = ("zero", "mean", "resample", "counterfactual")
+Null = Literal["zero", "mean", "resample", "counterfactual"]
+Replacement = Literal[Null, "all"]
+NULLS: tuple[Null, ...] = get_args(Null)
 
 PARTS = ("all", "dialogue", "question", "last")
 PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
