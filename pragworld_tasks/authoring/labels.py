@@ -112,8 +112,8 @@ def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
 class Label(NamedTuple):
     """What the panel, or a reviewer, says of one document.
 
-    There is no answer, but a reason, while it is in review, and where a reviewer rejects it. There
-    is a basis where the votes settle that as well.
+    While it is in review, or where a reviewer rejects it, the answer is None and `reason` says why.
+    Where the votes do not settle what the answer rests on, the basis is None.
     """
 
     answer: Answer | None

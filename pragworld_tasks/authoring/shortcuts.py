@@ -67,9 +67,9 @@ def check_shortcuts(documents: Sequence[Document]) -> list[ShortcutCheck]:
 def word_regression(texts: int, longest: int, least_documents: int, strength: float) -> "Pipeline":
     """Return an untrained logistic regression on the words of each text of a document.
 
-    It learns from an array with a row for each document, and a column for each of its texts, whose
-    words, up to the `longest` number of consecutive ones in `least_documents`, are features of
-    their own. Yes and no weigh the same, however often they are right.
+    It learns from an array with a row for each document and a column for each of its texts. Up to
+    `longest` consecutive words of a text are a feature, if they occur in `least_documents`; the
+    regularization has the inverse `strength`. Yes and no weigh the same, however often they occur.
     """
     from sklearn.compose import make_column_transformer
     from sklearn.feature_extraction.text import CountVectorizer

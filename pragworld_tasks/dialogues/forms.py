@@ -35,7 +35,7 @@ def verbalize(
 
     None in an exchange becomes "them" or "there"; what it resolves to determines "he" and "she".
     """
-    triples = zip(exchanges, resolved, (NOTHING_SAID, *resolved), strict=False)
+    triples = zip(exchanges, resolved, (NOTHING_SAID, *resolved[:-1]), strict=True)
     return list(chain(*(verbalize_one(*triple, domain) for triple in triples)))
 
 
