@@ -1,7 +1,6 @@
 """What a model answers, before or after training: the observations of a study."""
 
 import hashlib
-import json
 import pydoc_data.topics
 import tomllib
 from collections.abc import Iterator
@@ -17,7 +16,9 @@ from pragworld_interp import ablate
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.dialogues.settings import ALTERATION_SHARES
 from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.files import read_json
 from pragworld_tasks.text import format_interval
+from pragworld_train.run_record import RUN_FILE
 
 SETTINGS = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
 DIGITS = 6
@@ -96,7 +97,7 @@ def observe(folder: Path, adapter: Path | None, template: bool) -> dict[str, Any
     for name, of_kind in texts().items():
         values = [[*log_likelihood(model, tokenizer, text)] for text in of_kind]
         likelihoods[name] = {"digest": digest_of(of_kind), "sums_and_tokens": values}
-    record = None if adapter is None else json.loads((adapter / "pragworld_train.json").read_text())
+    record = None if adapter is None else read_json(adapter / RUN_FILE)
     return {
         "answers": answers,
         "texts": likelihoods,
@@ -122,7 +123,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     """
     (path,) = folder.rglob("results_*.json")
     found: dict[str, dict[str, Any]] = {}
-    for task, metrics in json.loads(path.read_text(encoding="utf-8"))["results"].items():
+    for task, metrics in read_json(path)["results"].items():
         numbers = {key: value for key, value in metrics.items() if isinstance(value, float | int)}
         found[task] = {"metrics": numbers}
         if not task.endswith("articulation"):
