@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import PartialState
 from accelerate.utils import DistributedType
 from torch.distributed.tensor import DTensor
@@ -60,7 +59,6 @@ def main(folder: Path, *kinds: str) -> None:
     """Train some kinds, and resume a run of the last from one of its checkpoints."""
     PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
     os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
-    torch.set_num_threads(1)
     processes = int(os.environ["WORLD_SIZE"])
     for kind in kinds:
         assert_sharded(train(folder / kind, kind, processes))

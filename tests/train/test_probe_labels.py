@@ -20,12 +20,12 @@ from train_runs import (
     gradients,
     make_trainer,
     plain_settings,
+    refused,
     settings,
     small_tokenizer,
     trained,
 )
 
-from pragworld_tasks.errors import InputError
 from pragworld_train import load_probes
 from pragworld_train.probe_labels import check_labels
 from pragworld_train.probes import PROBES_FILE
@@ -44,11 +44,6 @@ THINKING = TEMPLATE.replace(
 
 # A row as text, its ids, the first position with a loss, and its positions before labels.
 Row = tuple[dict[str, Any], list[int], int, list[tuple[int, int]]]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -315,16 +310,14 @@ def test_the_file_of_probes_names_their_classes(tmp_path: Path, tokenizer: Any) 
 def test_rows_that_probes_cannot_read_are_refused(
     tmp_path: Path, tokenizer: Any, row: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(InputError) as refused:
+    with refused(f"^train data, row 0: {said}"):
         labelled(tmp_path, tokenizer, [{"prompt": "word9", "completion": " A", **row}], LETTERS)
-    assert str(refused.value).startswith(f"train data, row 0: {said}")
-    assert "\n" not in str(refused.value)
 
 
 def test_a_column_of_other_classes_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     rows = Dataset.from_list([{"prompt": "word9", "completion": " A", "label": 0}])
     rows = rows.cast_column("label", ClassLabel(names=["B", "A"]))
-    with pytest.raises(InputError, match=r"its classes are \['B', 'A'\], and probe_classes are"):
+    with refused(r"its classes are \['B', 'A'\], and probe_classes are"):
         labelled(tmp_path, tokenizer, rows, ["A", "B"])
 
 
@@ -336,9 +329,8 @@ def test_a_template_that_separates_prompts_from_answers_is_refused(
 ) -> None:
     """Sweeps and lm-eval would read at another token."""
     tokenizer.chat_template = template
-    with pytest.raises(InputError) as refused:
+    with refused("^train data, row 0: the chat template puts '<think>"):
         labelled(tmp_path, tokenizer, [row for row, *_ in conversations(1)])
-    assert str(refused.value).startswith("train data, row 0: the chat template puts '<think>")
 
 
 def test_templates_that_think_are_read_behind_what_the_prompt_holds(

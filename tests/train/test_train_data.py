@@ -1,15 +1,14 @@
 """The documents to train on, and the rows that TRL trains on."""
 
 import json
-import re
 from collections import Counter
 from typing import Any
 
 import pytest
 from places import SAMPLES
+from train_runs import refused
 
 from pragworld_tasks.data.prompts import label_prompt, split_prompt
-from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import TrainArguments
 from pragworld_train.data import DocumentSet, load_document_set, to_dataset
 
@@ -83,10 +82,6 @@ def test_originals_only() -> None:
         ({"dataset_config": "{"}, r"^dataset_config '\{': not a JSON object, such as "),
         ({"dataset_config": "[]"}, r"^dataset_config '\[\]': not a JSON object, such as "),
         (
-            {"dataset_config": '{"group": 3}'},
-            "^setting 'group' does not exist; choose from groups, ",
-        ),
-        (
             {"dataset_train_split": "trial"},
             "^split: Input should be 'train', 'validation'",
         ),
@@ -101,17 +96,13 @@ def test_originals_only() -> None:
     ],
 )
 def test_names_that_do_not_exist_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as refused:
+    with refused(message):
         chosen(**settings)
-    assert re.search(message, str(refused.value)), refused.value
-    assert "\n" not in str(refused.value)
 
 
 def test_a_released_split_has_no_other_to_evaluate_the_loss_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    with pytest.raises(
-        InputError, match=r"^manual: .* no other documents .* use --eval_strategy no$"
-    ):
+    with refused(r"^manual: .* no other documents .* use --eval_strategy no$"):
         chosen("manual").other_split("validation")

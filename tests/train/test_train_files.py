@@ -18,11 +18,10 @@ from train_runs import (
     lora,
     make_rows,
     make_trainer,
-    same_bits,
+    refused,
+    saved_model,
     settings,
-    small_tokenizer,
     trained,
-    weights,
 )
 from transformers import BitsAndBytesConfig, TrainerState
 
@@ -77,7 +76,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({"per_device_train_batch_size": 2}, "batch_size 8, not 2"),
         ({"seed": 3}, "seed 42, not 3"),
         ({"rows": make_rows(9)}, "rows 8, not 9; digest "),
-        ({"rows": make_rows(8, seed=1)}, "trained with digest "),
+        ({"rows": make_rows(8, seed=1)}, "digest "),
         ({"peft_config": lora()}, "peft_type None, not 'LORA'; r None, not 4"),
         ({"architecture": "llama"}, "type 'qwen3', not 'llama'"),
     ],
@@ -88,10 +87,8 @@ def test_another_run_is_not_resumed(checkpoint: Path, change: dict[str, Any], me
     model = fresh_model(options.pop("architecture", "qwen3"))
     rows, adapter = options.pop("rows", make_rows(8)), options.pop("peft_config", None)
     trainer = make_trainer(model, settings(checkpoint.parent, **options), rows, peft_config=adapter)
-    with pytest.raises(InputError, match=f"^{checkpoint}: trained with ") as refused:
+    with refused(f"^{checkpoint}: trained with .*{message}"):
         trainer.train(resume_from_checkpoint=True)  # the last one
-    assert re.search(message, str(refused.value))
-    assert "\n" not in str(refused.value)
     assert contents(checkpoint.parent) == before
 
 
@@ -115,17 +112,6 @@ def test_settings_that_do_not_change_weights_may_differ(checkpoint: Path, tmp_pa
     assert trainer.state.global_step == 1
 
 
-def test_a_finished_run_trains_no_more(tmp_path: Path) -> None:
-    """By itself, transformers trains one more step where `max_steps` ends within an epoch."""
-    options = {**SAVED, "per_device_train_batch_size": 2, "max_steps": 2}
-    first = trained(fresh_model(), settings(tmp_path, **options), make_rows(8))
-    again = make_trainer(fresh_model(), settings(tmp_path, **options), make_rows(8))
-    again.train(resume_from_checkpoint=True)
-    assert same_bits(weights(again), weights(first))
-    record = again.run_record()
-    assert (record["steps"], record["log"]) == (2, first.run_record()["log"][:-1])
-
-
 def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(checkpoint, tmp_path / "checkpoint-1")
     trainer = make_trainer(fresh_model(), settings(tmp_path, **SAVED), make_rows(8))
@@ -138,12 +124,6 @@ def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path
 
 
 # Records and cards --------------------------------------------------------------------------------
-
-
-def saved_model(folder: Path) -> Path:
-    fresh_model().save_pretrained(folder)
-    small_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:

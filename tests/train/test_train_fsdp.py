@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import torch
 from fsdp_on_cpu import KINDS, train
 from places import ROOT
 from safetensors.torch import load_file
@@ -67,7 +66,6 @@ def written(folder: Path) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sharded_training_equals_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
-    torch.set_num_threads(1)
     found = written(sharded / kind)
     train(tmp_path / "one", kind)
     assert_close(found, written(tmp_path / "one"), 1e-4)

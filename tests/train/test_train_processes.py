@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from command_runs import run_in_two_processes, run_program
 from safetensors.torch import load_file
 from train_runs import BOTH, assert_close, run, same_bits, weights
@@ -61,12 +60,6 @@ TOGETHER["drawn"] = {"rows": 30, "with_lora": True, "options": DRAWN, "dropout":
 TOGETHER["resumed"] = {**TOGETHER["drawn"], "resume": "drawn/checkpoint-4"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    """Use one thread, so that sums have the same order and are equal bit by bit."""
-    torch.set_num_threads(1)
-
-
 def script(folder: Path, runs: Mapping[str, Any]) -> tuple[Path, Path]:
     """Return the arguments with which Python does these runs."""
     folder.mkdir(exist_ok=True)
@@ -108,11 +101,8 @@ def steps_of(log: Sequence[Mapping[str, float]], name: str) -> list[float]:
     return [line[name] for line in log if name in line]
 
 
-REGULAR = [name for name in TOGETHER if ", " in name]
-
-
-@pytest.mark.parametrize("name", REGULAR)
-def test_two_processes_train_the_weights_of_one(
+@pytest.mark.parametrize("name", [name for name in TOGETHER if ", " in name])
+def test_two_processes_train_the_weights_and_log_the_metrics_of_one(
     together: Path, alone: dict[str, Any], name: str
 ) -> None:
     one = alone[name.partition(",")[0]]
@@ -120,20 +110,13 @@ def test_two_processes_train_the_weights_of_one(
     assert same_bits(*found)
     assert any("label_probes" in weight for weight in found[0])
     assert_close(found[0], weights(one), TOLERANCE)
-
-
-@pytest.mark.parametrize("name", REGULAR)
-def test_two_processes_log_the_metrics_of_one(
-    together: Path, alone: dict[str, Any], name: str
-) -> None:
-    expected = alone[name.partition(",")[0]].state.log_history
     log = read(together, name, "log")[0]
     names = ["loss", "ula_loss", "hls_loss", "probe_accuracy"]
     if "as it comes" in name:
         names += [f"eval_{metric}" for metric in names]
     for metric in names:
         logged = steps_of(log, metric)
-        assert logged == pytest.approx(steps_of(expected, metric), rel=1e-3), metric
+        assert logged == pytest.approx(steps_of(one.state.log_history, metric), rel=1e-3), metric
 
 
 def test_a_resumed_run_in_two_processes_equals_an_uninterrupted_one(together: Path) -> None:

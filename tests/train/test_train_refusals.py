@@ -2,8 +2,6 @@
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +22,8 @@ from train_runs import (
     fresh_model,
     make_rows,
     make_trainer,
+    refused,
+    saved_model,
     settings,
     small_tokenizer,
     trained,
@@ -38,14 +38,6 @@ from pragworld_train.checks import warn_of_repeated_rows
 ROWS = make_rows(8)
 # For layers from a file.
 WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3, "layer_selection": "sign"}
-
-
-@contextmanager
-def refused(pattern: str) -> Iterator[pytest.ExceptionInfo[InputError]]:
-    """Expect a refusal of one line that has the pattern."""
-    with pytest.raises(InputError, match=pattern) as caught:
-        yield caught
-    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture
@@ -67,20 +59,16 @@ _CLASSES = "must be two or more different texts$"
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ula_weight": -0.1}, "^ula_weight -0.1: must be between 0 and 1$"),
         ({"hls_weight": 1.5}, "^hls_weight 1.5: must be between 0 and 1$"),
+        ({"ula_weight": -0.1}, "^ula_weight -0.1: must be between 0 and 1$"),
         ({"ula_weight": float("nan")}, "^ula_weight nan: must be between 0 and 1$"),
         ({"useful_layers": None}, "^ula_weight 0.7 needs useful layers; set useful_layers or lay"),
-        (
-            {"useful_layers": []},
-            "^ula_weight 0.7 needs useful layers; set useful_layers or layers$",
-        ),
+        ({"useful_layers": []}, "^ula_weight 0.7 needs useful layers; set useful_layers or layers"),
         ({"harmful_layers": None}, "^hls_weight 0.9 needs harmful layers; set harmful_layers or "),
         ({"useful_layers": [1, 2]}, "^layer 1 is both useful and harmful; it must be one of them$"),
         ({"useful_layers": [2, 2]}, r"^useful_layers \[2, 2\]: must be different and at least 0$"),
         ({"harmful_layers": [-1]}, r"^harmful_layers \[-1\]: must be different and at least 0$"),
         ({"useful_layers": 3}, "^useful_layers 3: must be a list of integers$"),
-        ({"useful_layers": "3"}, "^useful_layers '3': must be a list of integers$"),
         ({"harmful_layers": [1.5]}, r"^harmful_layers \[1.5\]: must be a list of integers$"),
         ({"probe_hidden_size": 0}, "^probe_hidden_size 0: must be at least 1$"),
         ({"hls_reduction": "sum"}, "^hls_reduction 'sum': must be one of mean, norm$"),
@@ -107,7 +95,6 @@ _REENTRANT = {"use_reentrant": True}
     ("options", "others", "message"),
     [
         ({"useful_layers": [0, 3]}, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
-        ({"harmful_layers": [7]}, {}, "^harmful layer 7: the model has layers 0 to 2 only$"),
         (
             {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": _REENTRANT},
             {},
@@ -192,9 +179,7 @@ def written(folder: Path, report: LayerReport) -> str:
 
 
 def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
-    base = tmp_path / "base"
-    fresh_model().save_pretrained(base)
-    small_tokenizer().save_pretrained(base)
+    base = saved_model(tmp_path / "base")
     report = report_of(base)
     args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
     assert args.suppressed == report.selected_layers("harmful", by="sign")
@@ -328,13 +313,14 @@ def test_rows_that_trl_drops_are_a_warning(
     assert said in [record.getMessage() for record in caplog.records]
 
 
+LARGE = Dataset.from_list([row(96, EOS)])
 LONG = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
 
 
 @pytest.mark.parametrize(
     ("options", "rows", "others", "message"),
     [
-        ({"useful_layers": [3]}, ROWS, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
+        ({}, LARGE, {}, "^train data: token 96, but the model has 96 embeddings; use the tok"),
         ({}, ROWS.remove_columns("probe_labels"), {}, "^train data: no row has a label among yes"),
         ({"packing": True, "max_length": 20}, LONG, {}, "^train data, row 1: 21 tokens, and max_l"),
         (
@@ -350,20 +336,6 @@ def test_what_does_not_fit_a_model_is_refused(
 ) -> None:
     with refused(message):
         make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), rows, **others)
-
-
-def test_yes_and_no_are_labels_only_where_the_data_says_so(tmp_path: Path) -> None:
-    """A scan for tokens would find three in this row."""
-    asked = {
-        "input_ids": [YES, NO, YES, 9, NO, EOS],
-        "labels": [-100, -100, -100, 9, NO, EOS],
-        "probe_labels": [-100, -100, 1, -100, -100, -100],
-    }
-    trainer = make_trainer(
-        fresh_model(), settings(tmp_path, **BOTH), Dataset.from_list([asked] * 3)
-    )
-    batch = next(iter(trainer.get_train_dataloader()))
-    assert batch["probe_positions"].tolist() == [[0, 2], [1, 2], [2, 2]]
 
 
 def test_suppression_alone_needs_no_labels(tmp_path: Path) -> None:
@@ -385,17 +357,9 @@ MIXING = ("gpt_oss", "bloom", "mpt", "opt", "xglm", "openai-gpt", "xlstm")
 
 def refusal(model: Any, folder: Path, rows: Any = ROWS, **options: Any) -> str:
     """Return the line in which a trainer refuses a model."""
-    with refused("") as caught:
+    with pytest.raises(InputError) as caught:
         make_trainer(model, settings(folder / "out", **options), rows)
     return str(caught.value)
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    """Return the folder of a small model with its tokenizer."""
-    fresh_model().save_pretrained(tmp_path / "model")
-    small_tokenizer().save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 def damage(folder: Path, kind: str) -> str:
@@ -419,8 +383,9 @@ def damage(folder: Path, kind: str) -> str:
 @pytest.mark.parametrize("options", [{}, BOTH], ids=["plain", "regularized"])
 @pytest.mark.parametrize("kind", ["cut off", "missing", "another shape", "nan", "inf"])
 def test_a_damaged_checkpoint_is_refused(
-    saved: Path, tmp_path: Path, kind: str, options: dict[str, Any]
+    tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
+    saved = saved_model(tmp_path / "model")
     name = damage(saved, kind)
     said = refusal(str(saved), tmp_path, **options)
     assert name in said
@@ -435,14 +400,6 @@ def test_a_run_that_diverges_is_no_success(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, learning_rate=1e30, max_steps=3), ROWS)
     with pytest.raises(InputError, match="holds NaN or infinity; training diverged: lower learn"):
         trainer.train()
-
-
-def test_tokens_without_an_embedding_are_refused(tmp_path: Path) -> None:
-    row = {"input_ids": [1, 96, YES, EOS], "labels": [-100, -100, YES, EOS]}
-    said = refusal(fresh_model(), tmp_path, Dataset.from_list([row]))
-    assert said == (
-        "train data: token 96, but the model has 96 embeddings; use the tokenizer of the model"
-    )
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,8 @@ from train_runs import (
     BOTH,
     HARMFUL,
     HLS,
-    NO,
     ULA,
     USEFUL,
-    YES,
     assert_close,
     by_hand,
     fresh_model,
@@ -34,6 +32,7 @@ from train_runs import (
     make_trainer,
     plain_settings,
     same_bits,
+    saved_model,
     settings,
     small_tokenizer,
     trained,
@@ -49,17 +48,12 @@ from transformers import (
 
 from pragworld_tasks.errors import InputError
 from pragworld_train import LayerLossesMixin, LayerSettings, ProbeLabelCollator
-from pragworld_train.hooks import find_positions, token_mask
+from pragworld_train.hooks import token_mask
 from pragworld_train.probes import PROBES_FILE, load_probes
 
 TINY = Path(__file__).parents[2] / "pragworld_tasks" / "tiny"
 ROWS = make_rows(8)
 LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -324,14 +318,6 @@ def test_compiled_by_inductor(tmp_path: Path, long_runs: None) -> None:
     assert_close(found[1], found[0])
 
 
-def test_checkpointing_does_not_change_the_gradients_of_an_adapter(tmp_path: Path) -> None:
-    found = []
-    for checkpointing in (False, True):
-        args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
-        found.append(gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora())))
-    assert_close(found[1], found[0])
-
-
 def test_the_model_may_already_have_an_adapter(tmp_path: Path) -> None:
     args = settings(tmp_path, **BOTH)
     expected = gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora()))
@@ -409,22 +395,6 @@ def test_concatenated_sequences_give_the_same_gradients(
     assert_close(found, expected)
 
 
-def test_positions_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -> None:
-    for options in ({}, *WITHOUT_PADDING.values()):
-        trainer = make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), ROWS)
-        batch = next(iter(trainer.get_train_dataloader()))
-        where = find_positions(batch, tokens=torch.tensor(sum(LENGTHS)))
-        assert batch["probe_labels"].shape == batch["labels"].shape
-        assert torch.equal(where.mask, batch["input_ids"] != 0)
-        assert where.mask.sum() == sum(LENGTHS)
-        rows, columns = where.ends.T
-        said = batch["input_ids"][rows, columns + 1]
-        assert said.tolist() == [[YES, NO][label] for label in where.labels]
-        # These are the last tokens of all prompts.
-        found = sorted(batch["input_ids"][rows, columns].tolist())
-        assert found == sorted(ids[-3] for ids in ROWS["input_ids"])
-
-
 def test_padding_after_sequences_differs_from_sequences_of_one_token(tmp_path: Path) -> None:
     """Cutting 17 tokens at 16 leaves one, whose position is 0 like those of padding."""
     packed = {"packing": True, "packing_strategy": "bfd_split", "max_length": 16}
@@ -475,16 +445,6 @@ def test_both_losses_are_whole_however_a_trainer_scales_its_own(
     expected, _ = gradients_by_hand(fresh_model(), probes)
     of_probes = {name: expected[name] for name in expected if "label_probes" in name}
     assert_close({name: found[name] for name in of_probes}, of_probes)
-
-
-@pytest.mark.parametrize(("size", "steps"), [(2, 4), (3, 3), (1, 8)])
-def test_logged_losses_are_those_of_the_whole_step(tmp_path: Path, size: int, steps: int) -> None:
-    """Micro-batches differ in tokens, so a mean of their means would be wrong."""
-    options = {"per_device_train_batch_size": size, "gradient_accumulation_steps": steps}
-    _, log, probes = step(tmp_path, **options)
-    _, losses = gradients_by_hand(fresh_model(), probes)
-    for name in ("loss", "ula_loss", "hls_loss"):
-        assert log[name] == pytest.approx(losses[name], rel=1e-5), name
 
 
 def test_logged_losses_add_up_over_several_steps(tmp_path: Path) -> None:
@@ -720,25 +680,7 @@ def test_training_leaves_no_trace_in_the_model(
     assert not any("probe" in name for name in names[0])
 
 
-def test_a_second_trainer_of_a_model_reads_it_once(tmp_path: Path) -> None:
-    model = fresh_model()
-    during: list[int] = []
-    for _ in range(2):
-        trainer = make_trainer(model, settings(tmp_path, **BOTH), ROWS)
-        handle = model.register_forward_pre_hook(lambda *_: during.append(hooks_of(model)))
-        trainer.train()
-        handle.remove()
-    assert during == [len(USEFUL) + len(HARMFUL) + 2] * 2  # of probes, and for the labelled tokens
-
-
 # Files --------------------------------------------------------------------------------------------
-
-
-def base_folder(folder: Path) -> Path:
-    """Save a small model with its tokenizer, and return its folder."""
-    fresh_model().save_pretrained(folder / "base")
-    small_tokenizer().save_pretrained(folder / "base")
-    return folder / "base"
 
 
 SAVED: dict[str, Any] = {
@@ -757,7 +699,7 @@ def assert_same_probes(found: dict[int, Any], expected: dict[int, Any]) -> None:
 
 
 def test_a_trained_model_is_saved_without_its_probes(tmp_path: Path) -> None:
-    base = base_folder(tmp_path)
+    base = saved_model(tmp_path / "base")
     trainer = trained(str(base), settings(tmp_path / "out", **SAVED), ROWS, processing_class=None)
     trainer.save_model()
     for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-4"):
@@ -778,7 +720,7 @@ def test_a_trained_model_is_saved_without_its_probes(tmp_path: Path) -> None:
 
 
 def test_an_adapter_is_saved_without_its_probes(tmp_path: Path) -> None:
-    base = base_folder(tmp_path)
+    base = saved_model(tmp_path / "base")
     trainer = trained(
         str(base),
         settings(tmp_path / "out", **SAVED),

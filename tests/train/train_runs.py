@@ -10,12 +10,14 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
@@ -26,7 +28,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
+from pragworld_tasks.errors import InputError
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
+
+torch.set_num_threads(1)  # so that sums have the same order and are equal bit by bit
 
 EOS, YES, NO = 2, 5, 6
 USEFUL, HARMFUL = [0, 2], [1]
@@ -80,6 +85,21 @@ def fresh_model(architecture: str = "qwen3") -> Any:
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     return model
+
+
+def saved_model(folder: Path) -> Path:
+    """Save a small model with its tokenizer, and return its folder."""
+    fresh_model().save_pretrained(folder)
+    small_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@contextmanager
+def refused(pattern: str) -> Iterator[None]:
+    """Expect a refusal of one line that has the pattern."""
+    with pytest.raises(InputError, match=pattern) as caught:
+        yield
+    assert "\n" not in str(caught.value)
 
 
 def lora(dropout: float = 0.0) -> Any:
@@ -307,7 +327,6 @@ def run(
 
 def main(path: Path) -> None:
     """Run what a file describes, and write the trained weights and the log."""
-    torch.set_num_threads(1)
     for name, arguments in json.loads(path.read_text()).items():
         folder = path.parent / name
         trainer = run(folder, **arguments)
