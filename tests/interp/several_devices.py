@@ -87,7 +87,7 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
     if len(devices) > 1 and name not in _COPIES:
         raise RuntimeError(f"{name}: tensors on {', '.join(map(str, devices))}")
     (device, *_) = [*asked, *devices, *(tensor.device for tensor in tensors), torch.device("cpu")]
-    result = function(*tree_map(_on_cpu, args), **tree_map(_on_cpu, dict(kwargs)))
+    result = function(*tree_map(on_cpu, args), **tree_map(on_cpu, dict(kwargs)))
     results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
     if device.type == TYPE and any(tensor.dtype == torch.float64 for tensor in results):
         raise RuntimeError(f"{name}: float64 on {device}")
@@ -99,7 +99,7 @@ def _run(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
     return tree_map(lambda leaf: _placed(leaf, device), result)
 
 
-def _on_cpu(value: Any) -> Any:
+def on_cpu(value: Any) -> Any:
     """Return a tensor on the CPU, the CPU for a device, and anything else as it is."""
     if isinstance(value, torch.device):
         return torch.device("cpu")
@@ -112,19 +112,8 @@ def _placed(value: Any, device: torch.device) -> Any:
     return _Elsewhere(value, device) if is_elsewhere else value
 
 
-def on_cpu(tensor: Tensor) -> Tensor:
-    """Return a tensor on the CPU."""
-    on_host: Tensor = _on_cpu(tensor)
-    return on_host
-
-
 def spread(model: nn.Module, devices: Mapping[str, int]) -> None:
-    """Move parts of a model to devices, as accelerate does for a device map.
-
-    Args:
-        model: The model.
-        devices: The number of the device of each part, by its name.
-    """
+    """Move parts of a model, by their names, to devices, as accelerate does for a device map."""
     for name, number in devices.items():
         part, device = model.get_submodule(name), torch.device(TYPE, number)
         for module in part.modules():

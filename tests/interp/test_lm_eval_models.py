@@ -36,7 +36,6 @@ REQUESTS: list[Tokenized] = [
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer of numbers."""
     words = Tokenizer(WordLevel({str(number): number for number in range(96)}, unk_token="0"))
     words.pre_tokenizer = Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="0", eos_token="2")

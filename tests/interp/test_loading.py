@@ -47,7 +47,6 @@ TEMPLATE = (
 def tokenized(
     decoder: Decoder, documents: Sequence[Document], chat_template: bool = False
 ) -> list[TokenizedPrompt]:
-    """Return the prompts of documents as a decoder's tokenizer makes them."""
     most = longest_prompt(decoder.model)
     examples = document_examples(documents)
     return tokenize_prompts(decoder.tokenizer, examples, chat_template, most)
@@ -64,7 +63,6 @@ def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None 
 
 @pytest.fixture(scope="module")
 def plain() -> Tensor:
-    """Return the logits of the shipped model as it is."""
     return logits_by_layer(load_decoder(Model(TINY))[0])
 
 
@@ -186,7 +184,6 @@ def text_at(decoder: Decoder, prompt: TokenizedPrompt, where: frozenset[int]) ->
 def test_prompts_are_tokenized_with_special_tokens_once(
     chat_template: bool, tmp_path: Path
 ) -> None:
-    """A prompt that is longer than the model allows is named."""
     model = templated(tmp_path, max_position_embeddings=300)
     decoder, identity = load_decoder(dataclasses.replace(model, chat_template=chat_template))
     assert identity.chat_template == chat_template

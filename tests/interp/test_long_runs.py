@@ -28,7 +28,6 @@ PATCH = ("patch", *SETTINGS, "--batch-tokens", "256")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the files of undisturbed runs."""
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"

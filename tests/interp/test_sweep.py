@@ -32,7 +32,6 @@ PARTS = {
 
 
 def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
-    """Return the logits of one sweep of each kind."""
     heads = tuple(Target((layer,), head) for layer in range(3) for head in (0, 3))
     interventions = (
         (Intervention("mlp", "zero"), LAYERS),

@@ -142,15 +142,6 @@ def test_tokens_are_shown_on_one_line(text: str, source: str | None, shown: str)
     assert PatchedToken(text, "rest", at, source, None).shown == shown
 
 
-# The file and the figure --------------------------------------------------------------------------
-
-
-def heat_map(figure: Any) -> Any:
-    """Return the masked array that a figure shows."""
-    (image,) = figure.axes[0].get_images()
-    return image.get_array()
-
-
 def test_a_figure_shows_the_effects(report: TokenReport, tmp_path: Path) -> None:
     figure = report.plot(tmp_path / "trace.png")
     assert (tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
@@ -159,16 +150,14 @@ def test_a_figure_shows_the_effects(report: TokenReport, tmp_path: Path) -> None
     assert min(box.x0, box.y0) >= 0
     assert box.x1 <= figure.get_figwidth()
     assert box.y1 <= figure.get_figheight()
-    values = heat_map(figure)
+    (image,) = figure.axes[0].get_images()
+    values: Any = image.get_array()
     effects = [p - report.original_run for p in report.parts["rest"]]
     assert values[:, 0].tolist() == pytest.approx(effects)
     shown = [token for token in report.tokens if token.part != "rest"]
     for column, token in enumerate(shown, start=1):
         effects = [p - report.original_run for p in token.patched or ()]
         assert values[:, column].compressed().tolist() == pytest.approx(effects)
-
-
-# The command --------------------------------------------------------------------------------------
 
 
 def test_the_command_prints_and_writes_the_trace(

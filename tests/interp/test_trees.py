@@ -106,7 +106,6 @@ def test_why_a_model_takes_no_trees(
 
 
 def a_tree(branches: int, length: int = 60) -> list[list[int]]:
-    """Return prompts that share their first tokens."""
     return [[1] * length + [2 + branch] * length for branch in range(branches)]
 
 

@@ -24,7 +24,6 @@ def compare(folder: Path, *runs: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def sample(number: int, **metrics: Any) -> dict[str, Any]:
-    """Return a sample of a task of another benchmark."""
     return {"doc_id": number, "doc": {"query": "?"}, "metrics": [*metrics], **metrics}
 
 

@@ -176,7 +176,6 @@ def test_gradients_equal_those_of_a_plain_loop(
 
 
 def test_a_step_of_replay_rows_alone_has_no_amplification(tmp_path: Path, tokenizer: Any) -> None:
-    """Its loss is a number, too."""
     rows = Dataset.from_list([row for row, *_ in replayed(2) + classified(2, [5, 6])])
     args = settings(tmp_path, **BOTH, per_device_train_batch_size=2, max_steps=2)
     trainer = trained(fresh_model(), args, rows, processing_class=tokenizer)
@@ -216,7 +215,6 @@ def labelled(
 
 
 def labels_of(dataset: Any) -> list[list[tuple[int, int]]]:
-    """Return the positions and classes of the labels of each row."""
     return [
         [(place, label) for place, label in enumerate(row["probe_labels"]) if label != -100]
         for row in dataset
@@ -260,7 +258,6 @@ def test_the_longest_class_counts(tmp_path: Path, tokenizer: Any) -> None:
 
 
 def test_rows_without_a_label_are_truncated_as_in_trl(tmp_path: Path, tokenizer: Any) -> None:
-    """Rows with one are refused instead."""
     rows = [row for row, *_ in classified(2, [5, 6]) + replayed(4)]
     for options in ({}, {"packing": True}):
         args = settings(tmp_path, **BOTH, max_length=16, **options)

@@ -14,6 +14,7 @@ from command_runs import refused, run_in_two_processes
 from lm_eval_runs import LmEval
 from peft import PeftModel
 from places import ROOT
+from train_runs import contents
 from transformers import AutoModelForCausalLM, AutoTokenizer, MambaConfig, MambaForCausalLM
 
 from pragworld_tasks.tiny import tiny_folder
@@ -28,7 +29,6 @@ from pragworld_train.training_run import last_checkpoint
 MODEL = str(tiny_folder())
 LAYERS = ("--useful_layers", "1", "--harmful_layers", "4")
 WEIGHTS = ("--ula_weight", "1e-3", "--hls_weight", "1e-2")
-HEAVY = ("torch", "transformers", "trl")
 
 
 # Help ---------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedP
 
 
 def test_help_needs_no_torch_and_shows_an_example() -> None:
-    process = without(HEAVY, "--help")
+    process = without(("torch", "transformers", "trl"), "--help")
     assert process.returncode == 0, process.stderr
     words = ("--ula_weight", "--held_out_alteration", "--lora_r", "--config", "--help-all")
     for word in ("example:\n  pragworld-train", *words):
@@ -60,7 +60,6 @@ def test_a_missing_package_is_one_line(package: str, command: tuple[str, ...]) -
 
 
 def options(parser: ArgumentParser) -> dict[str, object]:
-    """Return the default of each setting of a parser."""
     return {action.dest: action.default for action in parser._actions if action.help}
 
 
@@ -153,10 +152,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize(("words", "message"), REFUSED)
 @pytest.mark.usefixtures("our_tasks_only")
 def test_mistakes_are_one_line_and_leave_nothing(
@@ -219,23 +214,16 @@ def test_a_run_saves_probes_and_an_adapter_that_peft_loads(trained: Path) -> Non
     adapted = PeftModel.from_pretrained(base, trained)
     assert not torch.allclose(adapted(ids).logits, before)
     assert set(load_probes(trained)) == {1}
-    names = {path.name for path in trained.iterdir()}
-    assert {"README.md", "pragworld_train.json", "label_probes.safetensors"} <= names
 
 
 def test_the_run_file_and_the_card_have_the_settings_and_the_evaluation(trained: Path) -> None:
     content = json.loads((trained / RUN_FILE).read_text())
-    layers = content["layers"]
-    assert (layers["amplified"], layers["ula_weight"]) == ([1], 1e-3)
-    assert (layers["suppressed"], layers["hls_weight"]) == ([4], 1e-2)
     assert content["data"]["rows"] == content["data"]["documents"]
     assert content["training"]["processes"] == 2
     assert content["data"]["generator"]["held_out_alteration"] == "Negation"
     logged = {name for line in content["log"] for name in line}
     assert {"ula_loss", "probe_accuracy", "hls_loss", "eval_loss", "eval_hls_loss"} <= logged
     card = (trained / "README.md").read_text()
-    assert "`L = L_CE + 0.001 · L_amplify + 0.01 · L_suppress`" in card
-    assert '"held_out_alteration": "Negation"' in card
     _, evaluation = card.split("## Before and after")
     assert "pragworld_generated_mc: " in evaluation
     assert "pragworld_generated_perplexity: 4 documents" in evaluation
@@ -259,7 +247,6 @@ def test_the_adapter_is_evaluated_as_by_the_lm_eval_command(trained: Path, lm_ev
 
 
 def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:
-    """Return the arguments of a run of two steps on four groups."""
     return (
         *("--model_name_or_path", MODEL, *LAYERS, "--use_peft", "--output_dir", str(out)),
         *("--max_steps", "2", "--save_steps", "1", "--report_to", "none", "--use_cpu"),
@@ -307,9 +294,6 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_can_be_run_again(tmp_
         main(tiny_run(tmp_path))
     main(tiny_run(tmp_path, "--resume_from_checkpoint", "last"))
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-2"
-
-
-# Resuming ----------------------------------------------------------------------------------------
 
 
 def checkpoint(folder: Path, step: int, state: str | None) -> None:

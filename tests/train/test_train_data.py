@@ -14,7 +14,6 @@ from pragworld_train.data import DocumentSet, load_document_set, to_dataset
 
 
 def chosen(name: str = "generated", groups: int | None = None, **settings: Any) -> DocumentSet:
-    """Return the documents that some settings choose."""
     config = json.dumps({} if groups is None else {"groups": groups})
     return load_document_set(
         TrainArguments(**{"dataset_config": config, **settings}, dataset_name=name)

@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 from peft import LoraConfig
 from train_runs import (
     BOTH,
+    contents,
     fresh_model,
     lora,
     make_rows,
@@ -39,11 +40,11 @@ def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
         for layer, probe in probes.items()
         for name, weight in probe.state_dict().items()
     }
-    contents = set()
+    found = set()
     for _ in range(20):
         write_probes(weights, ["yes", "no"], tmp_path)
-        contents.add((tmp_path / PROBES_FILE).read_bytes())
-    assert len(contents) == 1
+        found.add((tmp_path / PROBES_FILE).read_bytes())
+    assert len(found) == 1
 
 
 # Resuming -----------------------------------------------------------------------------------------
@@ -53,14 +54,9 @@ SAVED: dict[str, Any] = {**BOTH, "save_strategy": "steps", "save_steps": 1, "max
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the checkpoint of a finished run."""
     folder = tmp_path_factory.mktemp("saved")
     trained(fresh_model(), settings(folder, **SAVED), make_rows(8))
     return folder / "checkpoint-1"
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
 def sharded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, long_runs: None
 ) -> Path:
-    """Return the folder of runs in two processes."""
     if request.param == "deepspeed_zero2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed: not installed")
     folder = tmp_path_factory.mktemp(request.param)
@@ -55,7 +54,6 @@ def sharded(
 
 
 def written(folder: Path) -> dict[str, Tensor]:
-    """Return the weights in a folder, including those of the probes."""
     probes = load_file(folder / "label_probes.safetensors")
     adapter = folder / "adapter_model.safetensors"
     if adapter.exists():

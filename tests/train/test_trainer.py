@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 from torch import _dynamo as dynamo
 from train_runs import (
     BOTH,
-    HARMFUL,
     HLS,
     ULA,
     USEFUL,
@@ -106,16 +106,9 @@ def test_a_micro_batch_is_one_forward_pass(tmp_path: Path, with_lora: bool) -> N
         peft_config=lora() if with_lora else None,
     )
     model = trainer.model.get_base_model() if with_lora else trainer.model
-    passes = {"backbone": 0, "mlp": 0}
-
-    def count(name: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            passes[name] += 1
-
-        return hook
-
-    model.model.register_forward_hook(count("backbone"))
-    model.model.layers[0].mlp.register_forward_hook(count("mlp"))
+    passes: Counter[str] = Counter()
+    model.model.register_forward_hook(lambda *_: passes.update(["backbone"]))
+    model.model.layers[0].mlp.register_forward_hook(lambda *_: passes.update(["mlp"]))
     trainer.train()
     assert passes == {"backbone": 6, "mlp": 6}
 
@@ -272,7 +265,6 @@ OTHER_WAYS: dict[str, dict[str, Any]] = {
 
 
 def shallow_model(layers: int) -> Any:
-    """Return a model of few layers, for compilation is slow."""
     model = fresh_model()
     model.model.layers = model.model.layers[:layers]
     model.config.num_hidden_layers = layers
@@ -585,9 +577,6 @@ def test_evaluation_between_steps_does_not_change_training(tmp_path: Path) -> No
         )
         found.append(trained(fresh_model(), args, ROWS, eval_dataset=make_rows(5, seed=1)))
     assert same_bits(*map(weights, found))
-    logged = {name for line in found[1].state.log_history for name in line}
-    for name in ("ula_loss", "probe_accuracy", "hls_loss"):
-        assert {name, f"eval_{name}"} <= logged
 
 
 def test_the_accuracy_of_probes_is_logged(tmp_path: Path) -> None:
@@ -606,7 +595,6 @@ def test_the_accuracy_of_probes_is_logged(tmp_path: Path) -> None:
 def test_the_model_can_be_called_between_and_after_steps(
     tmp_path: Path, checkpointing: bool
 ) -> None:
-    """With any inputs, as callbacks and notebooks do."""
     args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
     trainer = make_trainer(fresh_model(), args, ROWS)
     other = {"input_ids": torch.randint(7, 96, (3, 5))}
@@ -633,7 +621,6 @@ def test_the_model_can_be_called_after_a_step_that_failed(tmp_path: Path) -> Non
 
 
 def hooks_of(model: Any) -> int:
-    """Return the number of forward hooks on a model and its modules."""
     return sum(len(module._forward_hooks) for module in model.modules())
 
 
@@ -708,10 +695,7 @@ def test_a_trained_model_is_saved_without_its_probes(tmp_path: Path) -> None:
         }
         model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
         assert not any(told.values())
-        own = {
-            name: weight for name, weight in weights(trainer).items() if "label_probes" not in name
-        }
-        assert same_bits(dict(model.named_parameters()), own)
+        assert same_bits(dict(model.named_parameters()), dict(trainer.model.named_parameters()))
         assert_same_probes(load_probes(folder), trainer.probes)
     earlier = load_probes(tmp_path / "out" / "checkpoint-2")
     assert not same_bits(earlier[0].state_dict(), trainer.probes[0].state_dict())
@@ -793,4 +777,3 @@ def test_all_layers_can_be_suppressed(tmp_path: Path) -> None:
     expected, losses = gradients_by_hand(fresh_model(), probes, harmful=[0, 1, 2], ula=0.0)
     assert_close(found, expected)
     assert log["hls_loss"] == pytest.approx(losses["hls_loss"], rel=1e-5)
-    assert HARMFUL != [0, 1, 2]

@@ -88,10 +88,13 @@ def fresh_model(architecture: str = "qwen3") -> Any:
 
 
 def saved_model(folder: Path) -> Path:
-    """Save a small model with its tokenizer, and return its folder."""
     fresh_model().save_pretrained(folder)
     small_tokenizer().save_pretrained(folder)
     return folder
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @contextmanager
@@ -114,7 +117,6 @@ def settings(folder: Path, **options: Any) -> LayerRegularizedSFTConfig:
 
 
 def plain_settings(folder: Path, **options: Any) -> Any:
-    """Return such settings for plain SFT."""
     return SFTConfig(**_plain_settings(folder, options))
 
 
@@ -147,7 +149,6 @@ def make_trainer(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
 
 
 def trained(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
-    """Return a trainer that has trained."""
     trainer = make_trainer(model, args, rows, **options)
     trainer.train()
     return trainer
@@ -291,17 +292,7 @@ def run(
     kill_at: int | None = None,
     resume: str | None = None,
 ) -> Any:
-    """Return a trainer that has trained.
-
-    Args:
-        folder: Where it writes.
-        rows: Number of rows to train on.
-        with_lora: Whether it trains an adapter.
-        options: Settings.
-        dropout: Dropout of the adapter.
-        kill_at: The step after which the process is killed.
-        resume: The checkpoint to resume from, relative to the parent of `folder`.
-    """
+    """Return a trainer that has trained; `resume` is relative to the parent of `folder`."""
     trainer = make_trainer(
         fresh_model(),
         settings(folder, **options),
