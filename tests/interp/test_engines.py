@@ -380,6 +380,47 @@ def test_patching_everything_gives_the_altered_answer(architecture: str, pyvene:
     assert_close(found.changed[:, 0], found.plain[1:].expand(LAYERS, -1))
 
 
+def altered_at(place: int) -> list[list[int]]:
+    """Return the long original with a token replaced, two inserted, or one deleted; without BOS."""
+    before, after = LONG[:place], LONG[place:]
+    return [[*before, 95, *after[1:]], [*before, 95, 94, *after], [*before, *after[1:]]]
+
+
+LONG = [7 + 29 * number % 83 for number in range(36)]  # no token twice
+VARIANTS = [variant for place in (4, 12, 20, 28) for variant in altered_at(place)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_alignment_without_bos_is_off_by_one(architecture: str) -> None:
+    """The released script does this to models whose tokenizer adds BOS.
+
+    It aligns ids without BOS, and patches residuals of runs with it. So every position is taken for
+    the one before it: the last is never patched, and where a token was replaced by another, the
+    very token that is not to be patched is.
+    """
+    prompts = [[BOS, *each] for each in (LONG, *VARIANTS)]
+    others = range(1, len(prompts))
+    right = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in others]
+    released = [PatchingPair(0, other, align_tokens(LONG, prompts[other][1:])) for other in others]
+    last = len(LONG)
+    assert all(last in dict(pair.alignment) for pair in right)
+    assert not any(last in dict(pair.alignment) for pair in released)
+
+    found = patched(small_decoder(architecture), prompts, [*right, *released])
+    yes_over_no = found.plain[:, 0] - found.plain[:, 1]
+    differences = (found.changed[..., 0] - found.changed[..., 1]).view(LAYERS, 2, len(VARIANTS))
+    plain_original, plain_altered = yes_over_no[0], yes_over_no[1:]
+    scale = (plain_original - plain_altered).abs().mean()
+    far = (differences - plain_altered).abs().mean(2) / scale  # [layers, 2], from the altered one
+    assert far[-1, 0] < 0.5
+    assert far[-1, 1] > 0.6
+    # At the first layer a token says nothing but what it is. Aligned ones are the same.
+    replaced = slice(None, None, 3)
+    # Half of it, because either logit may be that far off.
+    assert_close(differences[0, 0, replaced] / 2, plain_original.expand(4) / 2)
+    assert_close(differences[0, 1, replaced] / 2, plain_altered[replaced] / 2)
+
+
 # The engines leave the model as it was, and nothing of them is shared -----------------------------
 
 HOOKS = [name for name in vars(nn.Module()) if name.startswith("_forward_")]

@@ -20,9 +20,11 @@ from train_runs import (
     make_rows,
     make_trainer,
     refused,
+    same_bits,
     saved_model,
     settings,
     trained,
+    weights,
 )
 from transformers import BitsAndBytesConfig, TrainerState
 
@@ -106,6 +108,17 @@ def test_settings_that_do_not_change_weights_may_differ(checkpoint: Path, tmp_pa
     trainer = make_trainer(fresh_model(), args, make_rows(8), eval_dataset=make_rows(2))
     trainer.train(resume_from_checkpoint=str(checkpoint))
     assert trainer.state.global_step == 1
+
+
+def test_a_finished_run_trains_no_more(tmp_path: Path) -> None:
+    """By itself, transformers trains one more step where `max_steps` ends within an epoch."""
+    options = {**SAVED, "per_device_train_batch_size": 2, "max_steps": 2}
+    first = trained(fresh_model(), settings(tmp_path, **options), make_rows(8))
+    again = make_trainer(fresh_model(), settings(tmp_path, **options), make_rows(8))
+    again.train(resume_from_checkpoint=True)
+    assert same_bits(weights(again), weights(first))
+    record = again.run_record()
+    assert (record["steps"], record["log"]) == (2, first.run_record()["log"][:-1])
 
 
 def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path: Path) -> None:

@@ -185,7 +185,9 @@ def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
     assert [*trainer.probes] == args.amplified == report.selected_layers("useful", by="sign")
 
 
-def test_layers_are_selected_by_evidence(tmp_path: Path) -> None:
+def test_layers_are_selected_by_evidence_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     report = report_of("org/model")
     path = written(tmp_path, report)
     with refused(
@@ -198,6 +200,7 @@ def test_layers_are_selected_by_evidence(tmp_path: Path) -> None:
     report.write(Path(path), overwrite=True)
     args = settings(tmp_path, layers=path)
     assert args.amplified == report.selected("useful") == report.selected("useful", "sign")
+    assert "; by evidence (corrected p at most 1) in " in caplog.records[-1].getMessage()
 
 
 _OTHERS = "ablate .*, or set useful_layers and harmful_layers$"

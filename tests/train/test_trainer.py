@@ -310,6 +310,14 @@ def test_compiled_by_inductor(tmp_path: Path, long_runs: None) -> None:
     assert_close(found[1], found[0])
 
 
+def test_checkpointing_does_not_change_the_gradients_of_an_adapter(tmp_path: Path) -> None:
+    found = []
+    for checkpointing in (False, True):
+        args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
+        found.append(gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora())))
+    assert_close(found[1], found[0])
+
+
 def test_the_model_may_already_have_an_adapter(tmp_path: Path) -> None:
     args = settings(tmp_path, **BOTH)
     expected = gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora()))
