@@ -66,12 +66,16 @@ cases: st.SearchStrategy[Case] = st.sampled_from(
 )
 
 
-@given(st.text())
+repeated = st.text(alphabet=".:*( \n\\<>/_yesnoaw r", min_size=1).map(lambda text: text * 300)
+
+
+@settings(deadline=2000)  # milliseconds; a pattern that backtracks without end would take hours
+@given(st.text() | repeated)
 @example("<think>")
 @example("<_>" * 60)
 @example("Answer: " + "</_>" * 60)
 @example("yes" + "(" * 5000)
-def test_reading_never_raises(text: str) -> None:
+def test_reading_never_raises_and_is_quick(text: str) -> None:
     assert read_answer(text) in ("yes", "no", None)
     assert read_answer_released(text) in ("yes", "no", None)
 
@@ -118,13 +122,6 @@ def test_text_without_any_word_that_answers_is_unreadable(text: str) -> None:
     assert read_answer(text) is None
 
 
-@settings(deadline=2000)  # milliseconds; a pattern that backtracks without end would take hours
-@given(st.text(alphabet=".:*( \n\\<>/_yesnoaw r", min_size=1).map(lambda text: text * 300))
-@example("<_>" * 60)
-def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
-    read_answer(text)
-
-
 @pytest.mark.parametrize("labels", [("yes", "no"), ("yes", "no", "don't know"), ("A", "B", "C")])
 @pytest.mark.parametrize("piece", PIECES)
 def test_reading_takes_time_in_proportion_to_the_length(
@@ -169,15 +166,3 @@ def test_why_none_is_read(response: Any, finish_reason: str | None, reason: str 
 )
 def test_released_reading(response: str, answer: str | None) -> None:
     assert read_answer_released(response) == answer
-
-
-def test_where_both_readings_differ_on_the_released_responses_of_all_models(released: Path) -> None:
-    """Three of 10,640: Table 3 counts them as yes, the released first-line reading does not."""
-    differences = []
-    for path in sorted((released / "responses").glob("*.jsonl")):
-        for record in read_lines(path):
-            ours, theirs = read_answer(record["response"]), read_answer_released(record["response"])
-            if ours != theirs:
-                differences.append((path.stem, record["row"], record["response"], ours))
-    model = "entity_tracking_DeepSeek-Coder-V2-Lite-Instruct"
-    assert differences == [(model, row, " Label: yes", "yes") for row in (24, 29, 49)]

@@ -9,6 +9,7 @@ from places import SAMPLES
 
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.link import task_files
+from pragworld_tasks.sensitivity.open_questions import questions
 
 PAPER = ("pragworld_manual", "pragworld_synthetic", "pragworld_entity_tracking")
 TASKS = [task + kind for kind in ("", "_label", "_mc") for task in PAPER]
@@ -70,20 +71,6 @@ def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Non
     assert sent["arg_1"] == "yes"  # behind a chat template, without the space
 
 
-def test_a_limit_leaves_out_the_groups_that_it_cuts(
-    lm_eval: LmEval, model_arguments: tuple[str, ...]
-) -> None:
-    evaluation = lm_eval(
-        *model_arguments, "--tasks", "pragworld_manual_mc", "--limit", "6", "--log_samples"
-    )
-    assert evaluation.returncode == 0, evaluation.log
-    assert "robust accuracy: 1 of 2 groups lack documents" in evaluation.log
-    samples = evaluation.samples("pragworld_manual_mc")
-    assert len(samples) == 6
-    first_group = [sample["acc"] for sample in samples[:4]]
-    assert evaluation.metrics("pragworld_manual_mc")["robust_acc"] == float(all(first_group))
-
-
 def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: Path) -> None:
     """With one document a task, most metrics cover none. The results are JSON all the same."""
     for path in task_files():
@@ -92,14 +79,20 @@ def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: 
         "group: both\ntask: [pragworld_generated, pragworld_generated_mc]\n"
         "aggregate_metric_list: [{metric: acc}, {metric: robust_acc}, {metric: altered_acc}]\n"
     )
-    groups = ("both", "pragworld", "pragworld_mc", "world_model_finance")
+    groups = ("both", "pragworld", "pragworld_mc", "world_model_small")
     tasks = (*groups, "pragworld_generated_entity_tracking", "pragworld_manual_articulation")
     evaluation = lm_eval(
         *("--model", "dummy", "--tasks", ",".join(tasks), "--limit", "1"),
-        *("--include_path", str(tmp_path), "--metadata", '{"groups": 2, "seed": 2}'),
+        *(
+            "--include_path",
+            str(tmp_path),
+            "--metadata",
+            '{"groups": 2, "seed": 2}',
+            "--log_samples",
+        ),
     )
     assert evaluation.returncode == 0, evaluation.log
-    assert set(evaluation.results["groups"]) >= set(groups)
+    assert set(evaluation.results["groups"]) >= {*groups, "world_model_travel"}
     of_group = evaluation.metrics("both")
     assert isinstance(of_group["acc"], float)
     assert of_group["robust_acc"] == of_group["robust_acc_stderr"] == "N/A"
@@ -111,7 +104,9 @@ def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: 
     tracking = evaluation.metrics("pragworld_generated_entity_tracking")
     assert [tracking[name] for name in tracking if name.endswith("_ago")].count("N/A") == 3  # of 4
     assert evaluation.metrics("pragworld_manual_articulation")["robust_acc"] == "N/A"
-    assert evaluation.metrics("world_model_finance_car")["ps"] == "N/A"
+    for task in (f"world_model_{name}" for name in questions()):
+        assert evaluation.metrics(task)["ps"] == "N/A"
+        assert [len(sample["resps"][0]) for sample in evaluation.samples(task)] == [10]
     assert re.search(r"robust_acc *\|↑ *\|N/A *\|± *\| *N/A", evaluation.stdout)
 
 

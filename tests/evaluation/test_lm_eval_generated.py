@@ -5,14 +5,12 @@ import json
 import pytest
 from lm_eval_runs import Evaluation, LmEval, metrics_of
 
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.responses import Predictions, read_predictions
+from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
 from pragworld_tasks.tiny import tiny_folder
@@ -31,7 +29,6 @@ TASKS = (*PROMPTS, *TRACKING)
 
 @pytest.fixture(scope="module")
 def fresh(lm_eval: LmEval) -> Evaluation:
-    """All generated tasks on new data."""
     return lm_eval(
         "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64",
         "--tasks", "pragworld_generated_written,pragworld_generated_likelihood", "--log_samples",
@@ -39,50 +36,28 @@ def fresh(lm_eval: LmEval) -> Evaluation:
     )  # fmt: skip
 
 
-def evaluated_documents(evaluation: Evaluation, task: str) -> list[Document]:
-    """Return the documents in lm-eval's samples."""
-    documents = read_predictions(evaluation.samples_file(task)).logged
-    assert documents
-    return documents
-
-
 @pytest.mark.parametrize("task", TASKS)
-def test_metadata_and_prompts_of_the_paper_reach_the_model(fresh: Evaluation, task: str) -> None:
+def test_metadata_and_prompts_reach_the_model_and_the_table_follows_from_its_answers(
+    fresh: Evaluation, task: str
+) -> None:
     assert fresh.returncode == 0, fresh.log
-    expected = documents(generate(SETTINGS))
+    made = documents(generate(SETTINGS))
     if task in TRACKING:
-        expected = tracking_documents(TRACKING_SETTINGS)
-    assert evaluated_documents(fresh, task) == list(expected)
+        made = tracking_documents(TRACKING_SETTINGS)
+    predictions = read_predictions(fresh.samples_file(task))
+    assert predictions.logged == list(made)
     prompt = PROMPTS.get(task, label_prompt)
     for sample in fresh.samples(task):
         assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
-
-
-def answers(evaluation: Evaluation, task: str) -> list[str | None]:
-    """Return the answers of the model, read independently of the task's own scoring."""
-    read: list[str | None] = []
-    for sample in evaluation.samples(task):
-        if task.endswith("_mc"):
-            yes, no = (float(value) for value, _ in sample["filtered_resps"])
-            read.append("yes" if yes > no else "no")
-        else:
-            read.append(read_answer(sample["filtered_resps"][0]))
-    return read
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_table_follows_from_the_answers(fresh: Evaluation, task: str) -> None:
-    predictions = Predictions.from_responses(answers(fresh, task))
-    expected, shown = metrics_of(evaluated_documents(fresh, task), predictions), fresh.metrics(task)
+    expected, shown = metrics_of(predictions.logged, predictions), fresh.metrics(task)
     assert {name: shown[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("task", TRACKING)
 def test_accuracy_is_broken_down_by_turns_ago(fresh: Evaluation, task: str) -> None:
     by_turns: dict[int | None, list[bool]] = {}
-    for document, answer in zip(
-        evaluated_documents(fresh, task), answers(fresh, task), strict=True
-    ):
+    predictions = read_predictions(fresh.samples_file(task))
+    for document, answer in zip(predictions.logged or (), predictions.ours, strict=True):
         by_turns.setdefault(document.turns_ago, []).append(answer == document.answer)
     shown = fresh.metrics(task)
     for name, turns in TURNS_METRICS.items():

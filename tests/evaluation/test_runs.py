@@ -70,9 +70,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# Runs ---------------------------------------------------------------------------------------------
-
-
 def test_folders_of_results_name_their_split_and_hold_their_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,9 +134,6 @@ def test_samples_of_some_whole_groups_are_scored(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "a.jsonl", DOCUMENTS, GOLD)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
     assert score(some, read_predictions(path)).acc == 100
-
-
-# Records ------------------------------------------------------------------------------------------
 
 
 def record_of(folder: Path) -> RunRecord:

@@ -27,6 +27,7 @@ from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.run_record import read_run_records
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.evaluation.task_metrics import data_set_rows, robust_share, score_response
 from pragworld_tasks.grouped.item_analysis import analyze_items
 
 MANUAL = read_split("manual", SAMPLES / FILES["manual"].path)
@@ -46,19 +47,16 @@ def table(text: str) -> dict[str, dict[str, str]]:
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The rows of all Markdown tables."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-# Formats of responses -----------------------------------------------------------------------------
-
-
-def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
-    in_order = write_responses(tmp_path / "a.jsonl", ["yes"] * 9 + ["no"])
-    numbered = [{"row": row, "response": "no" if row == 9 else "yes"} for row in range(10)]
-    shuffled = write_responses(tmp_path / "b.jsonl", numbered[::-1])
-    assert read_predictions(in_order) == read_predictions(str(shuffled))
+def test_rows_may_come_in_any_order_and_are_read_in_both_ways(tmp_path: Path) -> None:
+    responses = ["**Yes**", "Yes or no", "no)", None]
+    lines: list[Any] = [{"row": row, "response": each} for row, each in enumerate(responses)]
+    predictions = read_predictions(str(write_responses(tmp_path / "a.jsonl", lines[::-1])))
+    assert predictions.ours == ["yes", None, "no", None]
+    assert predictions.released == [None, "yes", "no", None]
 
 
 def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
@@ -72,17 +70,6 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
     yes = [answer.yes for answer in predictions.answers]
     assert yes[0] == pytest.approx(1 / (1 + math.exp(-1.5)))
     assert yes[-2:] == [0.5, None]
-
-
-def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
-    nothing: dict[str, Any] = {"response": None}
-    responses: list[Any] = ["**Yes**", "Yes or no", "no)", nothing, *["(yes)"] * 6]
-    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", responses))
-    assert predictions.ours[:4] == ["yes", None, "no", None]
-    assert predictions.released[:4] == [None, "yes", "no", None]
-
-
-# Reports ------------------------------------------------------------------------------------------
 
 
 def test_no_zero_comes_without_a_word(
@@ -101,7 +88,9 @@ def test_no_zero_comes_without_a_word(
     head = f"5 ({', '.join(f'1 {reason}' for reason in counts)})"
     assert shown.startswith(f"manual: 10 documents, 3 groups; unreadable: {head}\n")
     assert shown.endswith("\ndetectable difference, in points: - in robust_acc, - in acc\n")
-    assert rows_of(shown)[3][4:] == ["not applicable", "-"]
+    rows = rows_of(shown)
+    assert rows[3][4:] == ["not applicable", "-"]
+    assert ["short", "1/4", "25.00", "2/6", "33.33"] in rows
     (record,) = read_run_records(tmp_path / "a.json").values()
     assert record.unreadable_reasons == counts
     assert [answer.reason for answer in record.answers] == [*[None] * 5, *counts]
@@ -114,6 +103,14 @@ def test_no_zero_comes_without_a_word(
     assert (row["robust_acc, released scoring"], row["unreadable"]) == ("not applicable", head)
     assert unreadable_warning(6, 100).startswith("6 of 100 responses (6.0%) have no readable")
     assert unreadable_warning(5, 100) == ""
+
+
+def test_a_limit_leaves_out_the_groups_that_it_cuts(caplog: pytest.LogCaptureFixture) -> None:
+    rows = data_set_rows(MANUAL)[:6]  # of groups of four
+    answers = [row["answer"] if row["group"] == 0 else "hm" for row in rows]
+    items = [score_response(row, [answer]) for row, answer in zip(rows, answers, strict=True)]
+    assert robust_share([item["robust_acc"] for item in items]) == 1
+    assert "robust accuracy: 1 of 2 groups lack documents" in caplog.text
 
 
 def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
@@ -152,23 +149,6 @@ def test_items_against_a_count_by_hand() -> None:
     bases = [document.basis == "undetermined" for document in DOCUMENTS]
     assert [item.is_undetermined for item in items] == bases
     assert any(bases)
-
-
-# The command --------------------------------------------------------------------------------------
-
-
-def test_the_tables_of_one_run(
-    sample_data: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 4 + ["no", "hm"] + ["no"] * 4)
-    main(["score", str(responses), "--split", "manual"])
-    shown = {row[0]: row[1:] for row in rows_of(capsys.readouterr().out)}
-    assert shown["robust_acc"][:2] == ["0/3", "0.00"]
-    assert shown["robust_acc"][3:] == ["1/4", "25.00"]
-    assert shown["acc"][:2] == ["7/10", "70.00"]
-    assert shown["unreadable"][:2] == ["1/10", "10.00"]
-    assert shown["Quantity Change"] == ["0/0", "-", "0/1", "0.00"]
-    assert shown["short"] == ["3/4", "75.00", "4/6", "66.67"]
 
 
 def test_comparison_of_two_runs(

@@ -108,13 +108,6 @@ def smooth(generator: np.random.Generator, layers: int, autocorrelation: float) 
     return np.array(series)
 
 
-def test_p_is_uniform_for_unrelated_layers() -> None:
-    generator = np.random.default_rng(0)
-    p = np.array([correlate(*generator.normal(size=(2, 20)))[1] for _ in range(400)])
-    for level in (0.1, 0.25, 0.5, 0.75):
-        assert (p <= level + 1e-9).mean() == pytest.approx(level, abs=0.075)
-
-
 def test_shifts_are_not_misled_by_neighbours_that_are_alike() -> None:
     generator = np.random.default_rng(0)
     series = ([smooth(generator, 32, 0.9) for _ in range(2)] for _ in range(250))

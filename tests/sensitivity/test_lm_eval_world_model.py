@@ -11,7 +11,7 @@ import pytest
 from answer_server import VARIANCES, answer_server
 from command_runs import Program, refused, run_program
 from json_lines import write_lines
-from lm_eval_runs import Evaluation, LmEval
+from lm_eval_runs import Evaluation
 from servers import ChatServer
 from warm_client import KILLED
 
@@ -166,20 +166,6 @@ def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level("WARNING", logger="lm_eval"):
         assert estimate([item, other]) == 0
     assert "all responses to a prompt are identical" in caplog.text
-
-
-def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
-    evaluation = lm_eval(
-        *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64"),
-        *("--tasks", "world_model_small", "--limit", "1", "--log_samples"),
-        *("--gen_kwargs", "max_gen_toks=4"),
-    )
-    assert evaluation.returncode == 0, evaluation.log
-    for name in questions():
-        samples = evaluation.samples(f"world_model_{name}")
-        assert [len(sample["resps"][0]) for sample in samples] == [10]
-    groups = evaluation.results["groups"]
-    assert {"world_model_small", "world_model_health", "world_model_travel"} <= set(groups)
 
 
 def test_a_question_of_ones_own(tmp_path: Path) -> None:
