@@ -30,8 +30,8 @@ RETRIES = 5  # with pauses of half a second, one, two, four and eight
 FAILURES_IN_A_ROW = 5  # requests without a response after which an endpoint counts as dead
 _DEAD = (401, 404)  # statuses that say the same of every request
 _REFUSED = (400, 413, 422)  # statuses that say something about one request
-# Options that some models don't accept, and words for them in a server's message.
-_OPTIONS = {"temperature": ["temperature"], "response_format": ["response_format", "json_schema"]}
+# Other words in a server's message for an option that its model doesn't accept.
+_OTHER_WORDS = {"response_format": "json_schema"}
 _INSTRUCTION = "Reply with one JSON object that fits this JSON schema, and nothing else:"
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -70,7 +70,8 @@ class Endpoint:
     url: str
     model: str
     concurrency: int = 8
-    timeout: float = 60.0
+    timeout: float = 600.0  # some servers answer one request at a time
+    max_tokens: int = 4096  # of a reply; weak models repeat themselves without an end
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
@@ -117,10 +118,7 @@ class Connection:
         self._not_accepted: defaultdict[str, set[str]] = defaultdict(set)  # options, by model
 
     async def ask(self, request: Request) -> str:
-        """Return the text of the reply, without reasoning; never empty.
-
-        Without a usable reply, it raises an `UnansweredError`.
-        """
+        """Return the reply without reasoning, never empty, or raise an `UnansweredError`."""
         return await self._ask(request, str)
 
     async def ask_structured(self, request: Request, form: type[Form]) -> Form:
@@ -186,15 +184,19 @@ class Connection:
         if text and choice.finish_reason not in ("length", "content_filter"):
             return text
         reason = getattr(choice.message, "refusal", None) or choice.finish_reason
-        problem = self._shown(f"the reply is empty, cut off or refused ({reason})")
-        raise UnansweredError(problem, text)
+        problem = f"the reply is empty or refused ({reason})"
+        if reason == "length":
+            limit = self.endpoint.max_tokens
+            problem = f"the reply is cut off (at {limit} tokens, or earlier by the server)"
+        raise UnansweredError(self._shown(problem), text)
 
     async def _complete(self, request: Request) -> "ChatCompletion":
         """Send a request, without the options that its model turns out not to accept."""
         import openai
 
         left_out = self._not_accepted[request.model]
-        options: dict[str, Any] = {"temperature": request.temperature}
+        limit = self.endpoint.max_tokens
+        options: dict[str, Any] = {"temperature": request.temperature, "max_tokens": limit}
         if request.response_format:
             options["response_format"] = request.response_format
         options = {name: options[name] for name in options.keys() - left_out}
@@ -209,7 +211,7 @@ class Connection:
             )
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             said = error.response.text
-            refused = {name for name in options if any(word in said for word in _OPTIONS[name])}
+            refused = {key for key in options if key in said or _OTHER_WORDS.get(key, key) in said}
             if not refused:
                 raise
             for name in refused - left_out:  # another request may have found out
@@ -232,7 +234,8 @@ class Connection:
                 return UnansweredError(problem)
             problem = f"{FAILURES_IN_A_ROW} requests in a row failed, the last one: {problem}"
         self._dead = InputError(
-            f"{self.endpoint.url}: {problem}; check the server, the URL, the model and the key"
+            f"{self.endpoint.url}: {problem}; check the server, its load, the URL, the model and "
+            "the key"
         )
         return self._dead
 
@@ -262,10 +265,7 @@ def content_text(content: Any) -> str:
 async def connect(
     endpoint: Endpoint, journal: Path, settings: Mapping[str, Any]
 ) -> AsyncIterator[Connection]:
-    """Open a connection to an endpoint, within one event loop.
-
-    Replies are kept in the journal, which refuses other settings than it was begun with.
-    """
+    """Open a connection within one event loop; the journal refuses other settings than its own."""
     try:
         import openai
     except ImportError as error:
@@ -277,7 +277,7 @@ async def connect(
         # lm-eval takes the whole address, so users have that at hand.
         base_url=endpoint.url.rstrip("/").removesuffix("/chat/completions"),
         api_key=key or "no-key-set",  # the library requires one
-        timeout=endpoint.timeout,
+        timeout=openai.Timeout(endpoint.timeout, connect=10),
         max_retries=RETRIES,
     )
     with open_journal(journal, settings) as kept:

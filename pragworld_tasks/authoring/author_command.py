@@ -68,7 +68,8 @@ def add_author(commands: Commands) -> None:
     for name, value, metavar, what in (
         ("temperature", 1.0, "T", "sampling temperature of all models"),
         ("concurrency", 8, "N", "requests at a time"),
-        ("timeout", 60.0, "SECONDS", "silence of the server after which a request is retried"),
+        ("timeout", 600.0, "SECONDS", "time without a reply after which a request is sent again"),
+        ("max-tokens", 4096, "N", "tokens of a reply, with its reasoning"),
     ):
         text = f"{what}; default: {value:g}"
         add(f"--{name}", type=type(value), default=value, metavar=metavar, help=text)
@@ -85,9 +86,10 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.documents import check_yes_no
     from pragworld_tasks.data.sources import load_split
 
-    at_least(options, groups=1, turns=4, variants=1, concurrency=1, temperature=0)
+    at_least(options, groups=1, turns=4, variants=1, concurrency=1, temperature=0, max_tokens=1)
+    limits = options.concurrency, options.timeout, options.max_tokens
     settings = AuthoringSettings(
-        Endpoint(options.base_url, options.model, options.concurrency, options.timeout),
+        Endpoint(options.base_url, options.model, *limits),
         tuple(options.panel or [options.model] * _SAMPLES),
         read_prompts(options.prompts),
         options.temperature,
@@ -112,10 +114,10 @@ def _author(options: argparse.Namespace) -> None:
     groups = results.write_results(out, made, read_decisions(out))
     # What reviewers reject is no failure of the run.
     if options.seeds and max(groups, count_groups(made.documents)) < options.groups:
+        more = "decide documents in review, or use more --groups, or" if made.documents else "use"
         raise InputError(
             f"{out}: only {groups} of {options.groups} groups have labels; see "
-            f"{out / 'report.md'}, and decide documents in review, or use more --groups, or other "
-            "seeds or another model in another folder"
+            f"{out / 'report.md'}, and {more} other seeds or another model in another folder"
         )
 
 

@@ -126,10 +126,11 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
 def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(tmp_path: Path) -> None:
     seeds, out = write_seeds(tmp_path / "seeds.jsonl", 2), tmp_path / "mine"
     with Server(malformed=1.0).running() as server:
-        with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
+        with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and use other"):
             main(authoring(seeds, server.url))
         assert "the reply is unusable" in (out / "report.md").read_text()
         assert (out / "documents.jsonl").read_text() == ""
+        assert "): 'I cannot do that.'" in (out / "dropped.jsonl").read_text()
         server.shares["malformed"] = 0.0
         main(authoring(seeds, server.url))
     assert len(groups_in(out)) == 2

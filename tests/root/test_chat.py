@@ -116,16 +116,20 @@ def completion(reason: str, **message: str | None) -> Body:
 
 
 @pytest.mark.parametrize(
-    ("unusable", "reason", "text"),
+    ("unusable", "problem", "text"),
     [
-        (completion("length", content="Bas"), "length", "Bas"),
-        (completion("content_filter", content=None), "content_filter", ""),
-        (completion("stop", content="<think>Hm.</think>"), "stop", ""),
-        (completion("stop", content=None, refusal="I will\nnot."), "I will not.", ""),
+        (
+            completion("length", content="Bas"),
+            "cut off (at 4096 tokens, or earlier by the server)",
+            "Bas",
+        ),
+        (completion("content_filter", content=None), "empty or refused (content_filter)", ""),
+        (completion("stop", content="<think>Hm.</think>"), "empty or refused (stop)", ""),
+        (completion("stop", content=None, refusal="No\nway."), "empty or refused (No way.)", ""),
     ],
 )
 def test_an_unusable_reply_is_no_reply_and_is_asked_for_again(
-    unusable: Body, reason: str, text: str, journal: Path
+    unusable: Body, problem: str, text: str, journal: Path
 ) -> None:
     replies = [unusable] * (FAILURES_IN_A_ROW + 1)  # the endpoint is alive nevertheless
     requests = baskets(FAILURES_IN_A_ROW + 2)
@@ -134,7 +138,7 @@ def test_an_unusable_reply_is_no_reply_and_is_asked_for_again(
         assert answered == f"Basket {FAILURES_IN_A_ROW + 1}."
         for error in unanswered:
             assert isinstance(error, UnansweredError)
-            assert str(error) == f"the reply is empty, cut off or refused ({reason})"
+            assert str(error) == f"the reply is {problem}"
             assert error.reply == text
         assert ask(server, requests, journal) == [f"Basket {i}." for i in range(len(requests))]
         assert len(server.bodies) == len(requests) + len(unanswered)
@@ -210,6 +214,7 @@ def test_a_structured_reply(journal: Path) -> None:
     [
         ("response_format", {"detail": [{"loc": ["body", "response_format"]}]}),
         ("response_format", {"error": "json_schema is not supported"}),
+        ("max_tokens", {"error": {"message": "Unsupported parameter: 'max_tokens'"}}),
         ("temperature", {"error": {"message": "Unsupported value", "param": "temperature"}}),
     ],
 )
@@ -296,7 +301,7 @@ def test_an_endpoint_that_refuses_everyone_is_asked_once(
     with ChatServer(echo, **options).running() as server:
         outcomes = ask(server, baskets(3), journal)
         assert len(server.bodies) == 1
-    line = rf"{server.url}: {problem}.*; check the server, the URL, the model and the key"
+    line = rf"{server.url}: {problem}.*; check the server, its load, the URL, the model and the key"
     assert {type(outcome) for outcome in outcomes} == {InputError}
     assert all(re.fullmatch(line, str(outcome)) for outcome in outcomes)
 
