@@ -14,7 +14,7 @@ from pragworld_tasks.authoring.labels import (
     failed_votes_text,
     vote_label,
 )
-from pragworld_tasks.authoring.records import Dropped
+from pragworld_tasks.authoring.records import Dropped, Vote
 from pragworld_tasks.authoring.shortcuts import LEAST_LABELLED, ShortcutCheck, check_shortcuts
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import Document
@@ -89,6 +89,11 @@ def _findings(
     """Yield what speaks against the documents, in words, and what could not be checked."""
     if failed := failed_votes_text(document.voted for document in labelled):
         yield failed
+    for model in _repeating_members(document.voted.votes for document in labelled):
+        yield (
+            f"All samples of {model} are the same on every document, so they count as one vote. "
+            "Servers may ignore --temperature; name different models in --panel."
+        )
     reasons = [document.label.reason for document in labelled]
     if contradicted := sum(reason.startswith("the panel says") for reason in reasons):
         yield f"The panel contradicts {contradicted} given labels."
@@ -118,6 +123,16 @@ def _findings(
             "Not checked: overlap with the manual split, which is not on this machine "
             "(`pragworld-tasks data fetch manual`)."
         )
+
+
+def _repeating_members(votes: Iterable[Sequence[Vote]]) -> list[str]:
+    """Return the members with several samples that quote and answer the same on each document."""
+    differ: dict[str, bool] = {}
+    for on_document in votes:
+        for model, samples in Counter(vote.model for vote in on_document if vote.quote).items():
+            replies = {(vote.answer, vote.quote) for vote in on_document if vote.model == model}
+            differ[model] = differ.get(model, samples < 2) or len(replies) > 1
+    return [model for model in differ if not differ[model]]
 
 
 def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[bool]]]:

@@ -43,12 +43,7 @@ def _words(text: str) -> list[str]:
 
 
 def word_grams(conversation: str) -> Grams:
-    r"""Return the sequences of four words of a conversation, without the speakers' labels.
-
-    Examples:
-        >>> sorted(word_grams("Ann: Is the tea\nBen: in the hall?"))[0]
-        ('is', 'the', 'tea', 'in')
-    """
+    """Return the sequences of four words of a conversation, without the speakers' labels."""
     words = [word for line in conversation.splitlines() for word in _words(line[label_end(line) :])]
     return frozenset(zip(*(words[start:] for start in range(_GRAM)), strict=False))
 
@@ -85,17 +80,10 @@ def accept_entities(
     speakers: Collection[str],
     known: Entities = NO_ENTITIES,
 ) -> tuple[Entities, list[Objection]]:
-    r"""Add entities that a model lists to known ones, if `alter` can tell them apart.
+    """Add entities that a model lists to known ones, if `alter` can tell them apart.
 
     The text, unless None, has to name them. Speakers are no entities. What cannot be added is
     returned with what speaks against it.
-
-    Examples:
-        >>> text = "Ann: Is Noah in the attic?\nBen: No, Apples are in the attic."
-        >>> listed = EntityLists(agents=("Noah", "Zoe"), objects=(), locations=("The attic",))
-        >>> accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
-        >>> all_names(accepted), objections[0][1]
-        (('Noah', 'attic'), 'Zoe')
     """
     accepted, objections = known, []
     labels = {speaker.casefold() for speaker in speakers}
@@ -129,12 +117,7 @@ def _add_entity(text: str | None, known: Entities, kind: EntityKind, form: str) 
 
 
 def unknown_name(text: str, known: str) -> str:
-    """Return a word with a capital letter inside a sentence that names nothing known, or "".
-
-    Examples:
-        >>> unknown_name("Perhaps Zebulon saw Noah on Monday.", "Ann, Noah")
-        'Zebulon'
-    """
+    """Return a word with a capital letter inside a sentence that names nothing known, or ""."""
     names = {*_words(known), *_LISTS["no names"].split(), *word_list("titles")}
     capitalized = re.findall(r"(?<=[\w,] )[A-Z][a-z]\w*", text)
     return next((name for name in capitalized if not {*_words(name)} <= names), "")
@@ -344,23 +327,20 @@ def find_question_problem(context: str, question: str) -> Objection | None:
 
 
 def find_quote_problem(answer: VoteAnswer, quote: str, context: str) -> str:
-    r"""Return why a vote does not count: its quote does not occur; "" if it does.
+    """Return why a vote does not count: its quote does not occur; "" if it does.
 
-    Each line of the quote has to be whole words of one utterance. Letter case and punctuation do
-    not count.
-
-    Examples:
-        >>> context = "Ann: Where is it?\nBen: It\u2019s in the hall."
-        >>> find_quote_problem("yes", "ben: it's in the hall", context)
-        ''
-        >>> find_quote_problem("no", "I sold it", context)
-        'the quoted utterance does not occur in the conversation'
+    Each line of the quote has to be whole words of one utterance, three at least or all of them.
+    Letter case and punctuation do not count.
     """
     quoted = [plain for line in quote.splitlines() if (plain := _plain(line)).strip()]
     if not quoted:
         return "" if answer == "undetermined" else f"it answers {answer} and quotes nothing"
-    utterances = [_plain(line) for line in context.splitlines()]
-    if all(any(plain in utterance for utterance in utterances) for plain in quoted):
+    lines = context.splitlines()
+    whole = {_plain(text) for line in lines for text in (line, line[label_end(line) :])}
+    if all(
+        plain in whole or (len(plain.split()) >= 3 and any(plain in text for text in whole))
+        for plain in quoted
+    ):
         return ""
     return "the quoted utterance does not occur in the conversation"
 

@@ -94,16 +94,15 @@ async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) 
 
 
 def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
-    """Return how many votes failed for want of a reply, and why; "" if none did."""
+    """Return how many votes failed for want of a reply, and why, or that most failed; else ""."""
     votes = [vote for document in documents for vote in document.votes]
-    problems = [vote.problem for vote in votes if vote.problem.startswith(NO_REPLY)]
-    if not problems:
+    silent = [vote.problem for vote in votes if vote.problem.startswith(NO_REPLY)]
+    failed = silent or [vote.problem.partition(" (")[0] for vote in votes if vote.problem]
+    if not silent and 2 * len(failed) <= len(votes):
         return ""
-    ((commonest, _),) = Counter(problems).most_common(1)
-    return (
-        f"{format_count(len(problems), 'vote')} failed, as {commonest}; rerun the command to send "
-        "their requests again"
-    )
+    ((commonest, _),) = Counter(failed).most_common(1)
+    again = "; rerun the command to send their requests again" if silent else ""
+    return f"{len(failed):,} of {format_count(len(votes), 'vote')} failed, as {commonest}{again}"
 
 
 # Labels of the panel ------------------------------------------------------------------------------
@@ -133,12 +132,7 @@ def vote_label(vote: Vote) -> Answer | None:
 
 
 def votes_needed(cast: int) -> int:
-    """Return how many of the votes cast have to be the same: three quarters, rounded up.
-
-    Examples:
-        >>> [votes_needed(cast) for cast in range(1, 9)]
-        [1, 2, 3, 3, 4, 5, 6, 6]
-    """
+    """Return how many of the votes cast have to be the same: three quarters, rounded up."""
     return -(-3 * cast // 4)
 
 

@@ -203,7 +203,8 @@ def short_digest(content: Any) -> str:
 
 def unanswered(error: UnansweredError) -> Objection:
     """Return what speaks against a reply that cannot be used, or that there is none."""
-    return "the reply is unusable" if error.reply else NO_REPLY, str(error)
+    text = f"{error}: {error.reply!r:.500}" if error.reply else str(error)
+    return "the reply is unusable" if error.reply else NO_REPLY, text
 
 
 @dataclass(frozen=True)

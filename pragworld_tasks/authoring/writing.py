@@ -78,9 +78,12 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> Entities | Non
             "entities_new", EntityLists, number, conversation=text, **names
         )
         if more:
-            wanted = more.model_copy(
-                update={kind: () for kind in ENTITY_KINDS if kind not in short}
-            )
+            form = asker.settings.prompts["entities_new"].user  # weak models copy its "a person"
+            new = {
+                kind: [name for name in getattr(more, kind) if f'"{name}"' not in form]
+                for kind in short
+            }
+            wanted = more.model_copy(update=dict.fromkeys(ENTITY_KINDS, ()) | new)
             entities, _ = checks.accept_entities(None, wanted, speakers, entities)
     if short := _short(entities):
         rule = "the seed has fewer than two entities of a kind"
@@ -174,10 +177,6 @@ def draw_alterations(number: int, random: StableRandom) -> list[str]:
     """Draw alterations, so that their shares in many draws are those of the manual split.
 
     An alteration is drawn as often as its share of the number says, rounded down or up at random.
-
-    Examples:
-        >>> len(set(draw_alterations(3, StableRandom("seed"))))
-        3
     """
     step = sum(ALTERATION_COUNTS.values()) / number
     place, end = random.below(1_000_000) / 1_000_000 * step, 0.0

@@ -131,6 +131,8 @@ MISSING = "the quoted utterance does not occur in the conversation"
         ("the hall\u201d... I think.", ""),
         ("It is in the hall\u2014I think", ""),
         ("It is in the hallway", MISSING),
+        ("No", ""),
+        ("the hall", MISSING),  # too little to show what it rests on
         ("t is in the hal", MISSING),
         ("It is not in the hall", MISSING),
         ("Bob: Sure?", MISSING),  # somebody else said that
@@ -216,6 +218,19 @@ def test_the_audit_counts_what_a_count_by_hand_counts() -> None:
         row[:3] for row in rows
     }
     assert ("", "it names nobody", "question", "3", "") in rows
+
+
+def test_members_that_add_nothing_are_reported() -> None:
+    def report(quotes: str, answer: VoteAnswer | None) -> str:
+        form = Vote(model="m", answer=answer, problem="" if answer else "it is mute (so)")
+        votes = tuple(form.model_copy(update={"quote": quote}) for quote in quotes)
+        voted = [document.model_copy(update={"votes": votes}) for document in unvoted(generated(1))]
+        return audit_report(labels.label_documents(voted, {}), [], [], None)
+
+    assert "All samples of m are the same on every document" in report("aaa", "yes")
+    assert "All samples" not in report("aab", "yes") + report("a", "yes")
+    count = 3 * len(generated(1))
+    assert f"{count} of {count} votes failed, as it is mute\n" in report("aab", None)
 
 
 def test_words_that_give_the_answer_are_found_and_others_are_not() -> None:

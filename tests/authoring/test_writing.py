@@ -88,7 +88,7 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
     def reply(request: Request) -> dict[str, Any]:
         is_new = "Each list needs at least two" in request.user
         listed = {"agents": ["Noah", "Zebulon"], "objects": ["plums"], "locations": ["attic"]}
-        new = {"agents": ["Mia"], "objects": ["pears"], "locations": ["hall", "Ben"]}
+        new = {"agents": ["a person", "Mia"], "objects": ["pears"], "locations": ["hall", "Ben"]}
         return new if is_new else listed
 
     asking, asked = asker(reply)
