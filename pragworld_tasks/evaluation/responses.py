@@ -228,10 +228,7 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
     except ValidationError:
         where.refuse("not a sample of a pragworld task; pass --group-by for any other task")
     if "wording" in sample.doc or "word_perplexity" in sample.metrics:
-        where.refuse(
-            "a sample of a task that does not answer each question once (it has several wordings, "
-            "or measures perplexity); pass those of another task"
-        )
+        where.refuse("a task that does not answer each question once; pass samples of another task")
     responses = without_repeats(sample.filtered_resps)
     if len(responses) == 1 and isinstance(responses[0], str | None):
         answer = AnswerRecord.of_text(document.row, responses[0], labels=document.labels)
@@ -241,4 +238,6 @@ def _from_sample(sample: LoggedSample, where: Where) -> _Read:
             answer = AnswerRecord.of_likelihoods(document.row, likelihoods, document.labels)
         except (TypeError, ValueError):
             where.refuse("'filtered_resps' is not a response, or a likelihood of each label")
+        if any(likelihood > 1e-3 for likelihood in likelihoods):  # servers round a little
+            where.refuse(f"the log-likelihood {max(likelihoods)} is above 0")
     return _Read(answer, document, sample.doc.get("documents_digest"))

@@ -145,7 +145,8 @@ def read_run_records(path: Path) -> dict[str, RunRecord]:
     Their metrics are not compared with their answers. A record that is alone has no name: "".
     """
     content = read_json(path)
-    records = content["runs"] if isinstance(content, dict) and "runs" in content else {"": content}
+    runs = content.get("runs") if isinstance(content, dict) else None
+    records = runs if isinstance(runs, dict) else {"": content}
     try:
         return {name: RunRecord.model_validate(record) for name, record in records.items()}
     except ValidationError as error:

@@ -31,11 +31,11 @@ _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_gen_toks": "ma
 def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict[Path, bytes]:
     """Return the files of a run by their paths in the datastore; the same run gives the same."""
     summary = _summary(submission, evaluator)
-    content = json.dumps([summary, submission.record.to_json()], sort_keys=True)
+    content = json.dumps([summary, submission.run.record.to_json()], sort_keys=True)
     # The datastore takes random UUIDs (version 4) only; this one is as good as random.
     name = uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4)
     path = Path("data", "pragworld", *submission.model.split("/"), f"{name}_samples.jsonl")
-    files, answers = {}, submission.record.answers
+    files, answers = {}, submission.run.record.answers
     if any(answer.response is not None or answer.yes is not None for answer in answers):
         sample = partial(_sample, submission, summary["evaluation_id"])
         samples = [*map(sample, submission.run.report.documents, answers)]
@@ -75,7 +75,10 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
         "model_info": {
             "name": submission.model.rpartition("/")[2],
             "id": submission.model,
-            "additional_details": {**_UNKNOWN, **_strings(submission.record.model.model_dump())},
+            "additional_details": {
+                **_UNKNOWN,
+                **_strings(submission.run.record.model.model_dump()),
+            },
         },
         "evaluation_results": [_result(submission, metric) for metric in submission.metrics()],
     }
@@ -83,7 +86,7 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
 
 def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
     """Return a metric with its uncertainty, what it is measured on, and how the model generated."""
-    record, share = submission.record, metric.share
+    record, share = submission.run.record, metric.share
     data, generation = record.data, record.environment.generation
     source: dict[str, Any] = {"source_type": "other"}
     if data.split in FILES:
@@ -124,8 +127,7 @@ def _sample(
         output, method = answer.answer, "likelier label"
     attribution = {"turn_idx": 0, "source": "output.raw", "is_terminal": True}
     extracted = {"extracted_value": answer.answer or "", "extraction_method": method}
-    gold = document.answer
-    right = answer.answer == gold
+    right = answer.answer == document.answer
     return {
         "schema_version": EEE_VERSION,
         "evaluation_id": evaluation_id,
@@ -134,7 +136,10 @@ def _sample(
         "evaluation_result_id": f"{submission.task}/acc",
         "sample_id": f"{document.split}/{document.row}",
         "interaction_type": "single_turn",
-        "input": {"raw": f"{document.context}\n\n{document.question}", "reference": [gold]},
+        "input": {
+            "raw": f"{document.context}\n\n{document.question}",
+            "reference": [document.answer],
+        },
         "output": {"raw": [] if output is None else [output]},
         "answer_attribution": [{**attribution, **extracted}],
         "evaluation": {"score": float(right), "is_correct": right},

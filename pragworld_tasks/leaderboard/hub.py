@@ -44,11 +44,11 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     except ImportError as error:
         raise InputError(
-            "submit --to hub needs huggingface_hub 1.4 or later: pip install 'pragworld[hub]'"
+            "--to hub needs huggingface_hub 1.4: pip install 'pragworld[hub]'"
         ) from error
     entries = []
     for submission in submissions:
-        task_ids, model = hub_task_ids(submission.task), submission.record.model
+        task_ids, model = hub_task_ids(submission.task), submission.run.record.model
         if not task_ids:
             raise InputError(
                 f"{submission.run.name}: the dataset's eval.yaml has no task {submission.task}; "
@@ -69,10 +69,8 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
             for metric, description, share in submission.metrics()
             if metric in task_ids
         ]
-    content: str = yaml.safe_dump(
-        eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True
-    )
-    return content.encode()
+    content = eval_result_entries_to_yaml(entries)
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True)).encode()
 
 
 def card_with_results(path: Path, submissions: Sequence[Submission], dataset: str) -> bytes:
@@ -114,7 +112,7 @@ def _measured(result: "EvalResult") -> tuple[Any, ...]:
 def _card_result(submission: Submission, metric: SubmittedMetric, dataset: str) -> "EvalResult":
     from huggingface_hub import EvalResult
 
-    data = submission.record.data
+    data = submission.run.record.data
     return EvalResult(
         task_type="text-generation",
         task_name=submission.task,

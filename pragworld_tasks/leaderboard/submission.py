@@ -1,18 +1,15 @@
-"""What a submission of a run says, wherever it goes, and the files of one to our leaderboard."""
+"""What a submission of a run says, wherever it goes."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from pragworld_tasks.data.documents import OWN
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
-from pragworld_tasks.evaluation.runs import RECORD
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.leaderboard.boards import BoardRun
 
@@ -34,28 +31,20 @@ class SubmittedMetric(NamedTuple):
 class Submission:
     """A run to submit, with the name of its model, DEVELOPER/MODEL, and when it began.
 
-    The source is where it can be read: for a released run, the paper.
+    The source is where it can be read: for a released run, the paper, which alone has a name.
     """
 
     run: BoardRun
     model: str
     date: datetime | None = None
     source_url: str | None = None
-
-    @property
-    def record(self) -> RunRecord:
-        """The record of the run."""
-        return self.run.record
-
-    @property
-    def source_name(self) -> str | None:
-        """The source of a released run: the paper. None for others."""
-        return PAPER_NAME if self.record.source == "published" else None
+    source_name: str | None = None
 
     @property
     def task(self) -> str:
         """The lm-eval task; for other answers, the one that puts the paper's prompt."""
-        return self.record.environment.task or f"pragworld_{self.record.data.split}"
+        record = self.run.record
+        return record.environment.task or f"pragworld_{record.data.split}"
 
     def metrics(self) -> list[SubmittedMetric]:
         """Return the metrics that are defined, those by the released scoring last."""
@@ -93,12 +82,8 @@ def to_submissions(
             )
         if record.source != "responses":
             loaded.add(named.adapter or named.name)
-        ran = record.environment.date
-        began = datetime.fromisoformat(ran) if ran else date
-        if began and not began.tzinfo:
-            began = began.replace(tzinfo=UTC)
-        url = PAPER_URL if record.source == "published" else source_url
-        submissions.append(Submission(run, name, began, url))
+        source = (PAPER_URL, PAPER_NAME) if record.source == "published" else (source_url, None)
+        submissions.append(Submission(run, name, _began(record, date), *source))
     tasks = [submission.task for submission in submissions]
     if len(loaded) > 1 or len({*tasks}) < len(tasks):
         raise InputError(
@@ -108,26 +93,11 @@ def to_submissions(
     return submissions
 
 
-def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
-    """Return the files of a submission to the leaderboard, by their names; `runs` has one run."""
-    run, *others = runs
-    if others:
-        raise InputError(f"{len(runs)} runs, of {run.name} first; pass the samples_*.jsonl of one")
-    check_repeatable(run.record)
-    if not run.files or run.files[0].suffix != ".jsonl":
-        raise InputError(f"{run.name}: no samples of lm-eval; pass the folder that it wrote")
-    return {
-        Path(RECORD): (json.dumps(run.record.to_json(), indent=2, allow_nan=False) + "\n").encode(),
-        **{Path(path.name): path.read_bytes() for path in run.files},
-    }
-
-
 def check_submittable(record: RunRecord) -> None:
     """Refuse a run whose figures are not a model's, or on documents that nobody else has."""
     if record.data.split == OWN:
         raise InputError(
-            f"{record.model.name}: a run on documents of your own, which nobody else can be "
-            "compared on; submit a run on a released or generated split"
+            f"{record.model.name}: on documents that nobody else has; submit a run on our splits"
         )
     if record.source == "readings" or record.environment.backend in _CHANGED:
         raise InputError(
@@ -136,16 +106,25 @@ def check_submittable(record: RunRecord) -> None:
 
 
 def check_repeatable(record: RunRecord) -> None:
-    """Refuse a record that is not of a run of lm-eval on a model that others can evaluate."""
+    """Refuse a run that is yet to come, or of a model that others cannot evaluate."""
     check_submittable(record)
-    if record.source != "lm-eval":
-        raise InputError(
-            f"{record.model.name}: from {record.source}; pass the folder that lm_eval wrote with "
-            "--log_samples and --output_path"
-        )
+    _began(record)
     for name in (record.model.name, record.model.adapter or ""):
         if name.startswith("./"):
             raise InputError(
-                f"{name}: a folder, which nobody else can evaluate; publish the model, and "
-                "evaluate it by its name on the Hub"
+                f"{name}: a folder, which nobody else can evaluate; publish the model on the Hub"
             )
+
+
+def _began(record: RunRecord, stated: datetime | None = None) -> datetime | None:
+    """Return when a run began, `stated` if its record does not say, and refuse what is to come."""
+    try:
+        ran = record.environment.date
+        began = stated if ran is None else datetime.fromisoformat(ran)
+    except ValueError as error:
+        raise InputError(f"{record.model.name}: environment.date: {error}") from error
+    if began and not began.tzinfo:
+        began = began.replace(tzinfo=UTC)
+    if began and began > datetime.now(UTC) + timedelta(days=1):
+        raise InputError(f"{record.model.name}: began on {began:%Y-%m-%d}, which is yet to come")
+    return began

@@ -8,8 +8,6 @@ from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.sources import HUB_DATASET
 from pragworld_tasks.errors import InputError
 
-_SITES = ("leaderboard", "hub", "model-card", "every-eval-ever")
-
 
 def add_submit(commands: Commands) -> None:
     """Add the command `submit`."""
@@ -25,32 +23,20 @@ def add_submit(commands: Commands) -> None:
     )
     add = command.add_argument
     add("runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them")
-    add("--to", required=True, choices=_SITES, help="the form")
+    sites = ("leaderboard", "hub", "model-card", "every-eval-ever")
+    add("--to", required=True, choices=sites, help="the form")
     add(
-        "--out",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="folder to write into; model-card adds the results to its README.md",
+        "--out", required=True, type=Path, metavar="DIR", help="folder, or that of the model's card"
     )
     add("--overwrite", action="store_true", help="replace what exists")
-    add(
-        "--date",
-        type=datetime.fromisoformat,
-        help="when the model answered, as in 2026-01-31, if the run does not say it",
-    )
-    for option, value, description in (
-        ("--model", "DEVELOPER/MODEL", "the model's name; default: the one it was loaded by"),
-        ("--source-url", "URL", "where others can read your run, such as a repository"),
-        ("--evaluator", "RELATIONSHIP:NAME", "every-eval-ever: you, as in 'third_party:My lab'"),
+    add("--date", type=datetime.fromisoformat, help="when the model answered, if the run is silent")
+    for option, value, default, description in (
+        ("--model", "DEVELOPER/MODEL", None, "the model's name; default: that it was loaded by"),
+        ("--source-url", "URL", None, "where others can read your run, such as a repository"),
+        ("--evaluator", "RELATIONSHIP:NAME", None, "you, as in 'third_party:My lab'"),
+        ("--dataset", "OWNER/DATASET", HUB_DATASET, "the benchmark's; default: %(default)s"),
     ):
-        add(option, metavar=value, help=description)
-    add(
-        "--dataset",
-        default=HUB_DATASET,
-        metavar="OWNER/DATASET",
-        help="the Hub repository of the benchmark's dataset; default: %(default)s",
-    )
+        add(option, metavar=value, default=default, help=description)
 
 
 def _submit(options: argparse.Namespace) -> None:
@@ -58,7 +44,8 @@ def _submit(options: argparse.Namespace) -> None:
     from pragworld_tasks.leaderboard import hub
     from pragworld_tasks.leaderboard.boards import load_runs
     from pragworld_tasks.leaderboard.every_eval_ever import every_eval_ever_files
-    from pragworld_tasks.leaderboard.submission import submission_files, to_submissions
+    from pragworld_tasks.leaderboard.submission import to_submissions
+    from pragworld_tasks.leaderboard.verify import submission_files
 
     runs = load_runs(options.runs)
     files: dict[Path, bytes] = {}
@@ -98,18 +85,18 @@ def add_verify(commands: Commands) -> None:
 
 
 def _verify(options: argparse.Namespace) -> None:
+    from pragworld_tasks.leaderboard.boards import BoardRun
     from pragworld_tasks.leaderboard.verify import verify
 
-    failed = 0
+    runs: list[BoardRun] = []
     for folder in options.folders:
         try:
-            run = verify(folder)
+            runs.append(run := verify(folder, runs))
         except (ValueError, RecursionError) as error:  # of a stranger's JSON, or an `InputError`
-            failed += 1
             print(f"{folder}: refused: {' '.join(str(error).split())}")
         else:
             metric, split = run.report.main_metric, run.record.data.split
             percent = run.report.metrics[metric].percent
             print(f"{folder}: {run.name}, {split}: {metric} {percent:.2f} %")
-    if failed:
+    if failed := len(options.folders) - len(runs):
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

@@ -67,7 +67,7 @@ def test_accuracy_is_broken_down_by_turns_ago(fresh: Evaluation, task: str) -> N
 
 def test_perplexity_is_no_run_of_answers(fresh: Evaluation) -> None:
     samples = fresh.samples_file("pragworld_generated_perplexity")
-    with pytest.raises(InputError, match="or measures perplexity"):
+    with pytest.raises(InputError, match="does not answer each question once"):
         find_runs([str(samples)], None)
     tasks = {run.name.partition("/")[2] for run in find_runs([str(samples.parent)], "generated")}
     assert tasks == {*PROMPTS}

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from command_runs import refused
 from json_lines import read_lines, write_lines
+from lm_eval.utils import hash_string
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
@@ -65,7 +67,16 @@ def logged(
     }
     resps = [[response] for response in responses]
     given = {"arguments": arguments, "resps": resps, "filtered_resps": responses, "filter": "none"}
-    return {"doc": record, "target": record["answer"], **given, **scores}
+    sample = {"doc_id": record["row"], "doc": record, "target": record["answer"], **given, **scores}
+    return sample | hashes(sample)
+
+
+def hashes(sample: Any) -> dict[str, str]:
+    """Return lm-eval's digests of a sample."""
+    document = json.dumps(sample["doc"], indent=2, ensure_ascii=False)
+    texts = {"doc": document, "target": sample["target"]}
+    texts["prompt"] = "".join(sample["arguments"]["gen_args_0"]["arg_0"])
+    return {f"{name}_hash": hash_string(text) for name, text in texts.items()}
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +116,27 @@ def put(*place: str | int, value: Any) -> Change:
     return change
 
 
+def fitting(change: Change) -> Change:
+    """A change of a sample together with its digests."""
+
+    def change_with_digests(line: Any) -> None:
+        change(line)
+        line.update(hashes(line))
+
+    return change_with_digests
+
+
+def put_link(path: Path) -> None:
+    """Put a link to a file in its place."""
+    path.symlink_to(path.rename(path.parents[1] / "elsewhere"))
+
+
+def put_pipe(path: Path) -> None:
+    """Put a pipe, which nobody writes to, in the place of a file."""
+    path.unlink()
+    os.mkfifo(path)
+
+
 def respond(response: str) -> Change:
     """A change of a sample to another response."""
     return lambda line: line.update(resps=[[response]], filtered_resps=[response])
@@ -112,12 +144,15 @@ def respond(response: str) -> Change:
 
 def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) -> Change:
     """A change of a sample to one whose prompt stands behind a text."""
-    return lambda line: put(*PROMPT, value=text + prompt(line["doc"]))(line)
+    return fitting(lambda line: put(*PROMPT, value=text + prompt(line["doc"]))(line))
 
 
 def edit(submission: Path, where: str | int, change: Change) -> None:
-    """Change the sample of a row, "all" samples, or the "record"."""
+    """Change the sample of a row, "all" samples, their "file", or the "record"."""
     (path,) = submission.glob("record.json" if where == "record" else "samples_*.jsonl")
+    if where == "file":
+        change(path)
+        return
     contents = [json.loads(path.read_text())] if where == "record" else read_lines(path)
     for content in [contents[where]] if isinstance(where, int) else contents:
         change(content)
@@ -167,37 +202,54 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
     ("where", "change", "expected"),
     [
         # Answers and labels.
-        (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but by the samples None"),
-        (1, put("target", value="maybe"), "row 1 .*'target' is not the gold answer"),
-        (1, put("doc", "answer", value=OTHER[DOCUMENTS[1].answer]), "'doc' is not the document of row 1"),
+        (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but should be None"),
+        (1, put("target", value="maybe"), "row 1 .*target is 'maybe', but should be"),
+        (1, put("doc", "answer", value=OTHER[DOCUMENTS[1].answer]), r"row 1 .*doc\.answer is"),
         ("record", put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
         ("record", put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
-        (1, put("resps", value=[["hm"]]), "row 1 .*'filtered_resps' are not the responses in 'resps'"),
+        (1, put("resps", value=[["hm"]]), "row 1 .*resps, row 0, row 0 is 'hm', but should be"),
         # Documents.
         (1, put("doc", "question", value="Is it?"), "are to other contexts and questions"),
-        (1, put("doc", "group", value=77), "'doc' is not the document of row 1"),
+        (1, put("doc", "group", value=77), r"row 1 .*doc\.group is 77, but should be 0"),
+        (1, put("doc", "row", value="1"), r"row 1 .*doc\.row is '1', but should be 1"),
+        (1, put("doc_id", value=99), "row 1 .*the task has no row 99"),
+        (1, put("doc_id", value=True), "row 1 .*doc_id: Input should be a valid integer"),
+        (1, put("doc_hash", value="0" * 64), "row 1 .*doc_hash is '0000.* but should be"),
+        (1, put("target_hash", value=hash_string("maybe")), "row 1 .*target_hash is "),
+        (1, lambda line: line.pop("prompt_hash"), "row 1 .*prompt_hash is None, but should be"),
         ("record", put("data", "digest", value="0" * 64), "data.digest is"),
-        ("record", put("data", "groups", value=1), "data.groups is 1, but by the samples 3"),
+        ("record", put("data", "groups", value=1), "data.groups is 1, but should be 3"),
         ("record", put("data", "split", value="generated_entity_tracking"), "no domain 'conversation'"),
+        ("record", lambda record: record["data"].update(split="other", generator=None), "responses for 2574 doc"),
         ("record", put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
         # Figures.
-        (1, put("acc", value=0.5), r"row 1 .*'acc' is 0.5, but by the response [01]\.0"),
-        (1, put("robust_acc", value=[0, 0, 1, 1.0]), "row 1 .*'robust_acc' is .* by the response"),
-        ("record", put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but by the sam"),
+        (1, put("acc", value=0.5), r"row 1 .*acc is 0.5, but should be [01]\.0"),
+        (1, put("robust_acc", value=[0, 0, 1, 1.0]), "row 1 .*robust_acc, row 2 is 1, but should be"),
+        ("record", put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but should be"),
         ("record", put("metrics", "acc", "percent", value=100.0), "metrics.acc.percent is 100.0"),
         ("record", put("metrics", "acc", "stderr", value=0.0), "metrics.acc.stderr is 0.0"),
         ("record", put("published", "robust_acc", "percent", value=99.0), "published.robust_acc.perc"),
         ("record", put("breakdowns", "length", value={}), "breakdowns.length.* is None"),
         ("record", put("intervals", value="99 %"), "intervals is '99 %'"),
-        # What was asked.
-        (0, put(*PROMPT, value="Is it raining?"), "the prompt is not the task's"),
+        # What was asked, and when.
+        (0, fitting(put(*PROMPT, value="Is it raining?")), "the prompt is not the task's"),
         (1, prompt_after("<user>", label_prompt), "row 1 .*the prompt is not the task's"),
         (1, prompt_after("The answer is no. "), "row 1 .*other text stands around the prompt"),
         ("all", prompt_after(""), "lacks the chat template or system prompt"),
         (0, put(*REQUEST, "arg_1", "do_sample", value=True), "asked for .*'do_sample': True"),
         ("record", put("model", "chat_template", value=False), "around the prompt stands something"),
+        ("record", put("environment", "date", value="2999-01-31"), "began on 2999-01-31, which is yet to"),
+        ("record", put("environment", "date", value="soon"), r"environment\.date: Invalid isoformat"),
+        # Files.
+        ("record", put("runs", value=[1]), "runs: Extra inputs are not permitted"),
+        ("file", put_link, "jsonl: not a regular file of 200 MB or less"),
+        ("file", put_pipe, "jsonl: not a regular file of 200 MB or less"),
+        ("file", lambda path: os.truncate(path, 200_000_001), "jsonl: not a regular file of 200 MB or"),
+        ("file", lambda path: path.with_name("page.html").touch(), "samples_.*jsonl and nothing else"),
+        ("file", lambda path: path.rename(f"{path.parent}/samples_x_2999-01-02T03-04-05.6.jsonl"),
+         "jsonl: logged on a day that is yet to come"),
         # The model.
-        ("record", put("source", value="published"), "from published; pass the folder that lm_eval"),
+        ("record", put("source", value="published"), "source is 'published', but should be"),
         ("record", put("model", "name", value="/models/mine"), r"\./mine: a folder, which nobody else"),
         ("record", put("model", "name", value="someone/other"), "model.name is 'someone/other', but"),
         ("record", put("model", "quantization", value=None), "model.quantization is None.* '4bit'"),
@@ -227,7 +279,9 @@ def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> No
     edit(out, "all", put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
     assert "robust_acc" in verdict(out)
     edit(out, "all", put(*REQUEST, "arg_1", value="no"))
-    assert re.search("row 0 .*asked for 'no', but task and record say 'yes'", verdict(out))
+    assert re.search("row 0 .*asked for 'no', not for 'yes'", verdict(out))
+    edit(out, 1, put("filtered_resps", value=[["1.5", "False"], ["-0.5", "True"]]))
+    assert re.search("row 1 .*: the log-likelihood 1.5 is above 0", verdict(out))
 
 
 def test_without_a_chat_template_a_prompt_follows_the_system_prompt(submission: Path) -> None:
@@ -252,17 +306,42 @@ def test_the_messages_of_a_chat_are_read(runs: Path, tmp_path: Path) -> None:
         messages = [{"role": role, "content": text} for role, text in said.items()]
         put(*PROMPT, value=[json.dumps(messages, ensure_ascii=False)])(line)
 
-    edit(folder, "all", change)
+    edit(folder, "all", fitting(change))
     assert "robust_acc" in verdict(submit(folder, tmp_path / "chat"))
+
+
+def test_samples_are_of_the_task_that_the_record_names(submission: Path, runs: Path) -> None:
+    """Another split's task, or likelihoods as answers to a task that reads texts."""
+    (path,) = submission.glob("samples_*.jsonl")
+    path.rename(path.with_name(path.name.replace("generated", "manual")))
+    edit(submission, "record", put("environment", "task", value="pragworld_manual"))
+    assert "pragworld_manual is not a task with questions on the split gen" in verdict(submission)
+
+    def choose(line: Any) -> None:
+        likelihoods = [[str(-abs(line["target"] != label)), "True"] for label in ("yes", "no")]
+        line.update(resps=[[each] for each in likelihoods], filtered_resps=likelihoods)
+
+    folder = Path(shutil.copytree(runs / "out", submission.parent / "out"))
+    edit(folder, "all", choose)
+    with refused("row 0 .*the task has another number of requests and responses"):
+        submit(folder, submission.parent / "new")
+
+
+def test_a_run_is_submitted_once(submission: Path, runs: Path) -> None:
+    edit(submission, "record", put("model", "name", value="someone/else"))
+    edit(submission, "record", put("environment", "model_args", "pretrained", value="someone/else"))
+    with redirect_stdout(io.StringIO()) as printed, refused("1 of 2 submissions are refused"):
+        main(["verify", str(submission), str(runs / "mine")])
+    accepted, refusal = printed.getvalue().splitlines()
+    assert "someone/else, generated" in accepted
+    assert f"refused: {runs / 'mine'}: the run of {submission}" in refusal
 
 
 def test_what_is_no_submission_is_refused(submission: Path, runs: Path, tmp_path: Path) -> None:
     to = ["--to", "leaderboard", "--out", str(tmp_path / "new")]
     with refused(r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"):
         main(["submit", str(runs / "out"), str(runs / "out"), *to])
-    (submission / "page.html").write_text("<script>")
-    assert "one file samples_*.jsonl and nothing else" in verdict(submission)
-    with refused("2 of 2 submissions are refused"):
+    with refused("1 of 2 submissions are refused"):
         main(["verify", str(tmp_path / "missing"), str(submission)])
 
 
