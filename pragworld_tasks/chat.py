@@ -171,7 +171,7 @@ class Connection:
         try:
             completion = await self._complete(request)
             if not getattr(completion, "choices", None):  # an error or a web page, with status 200
-                raise ValueError(f"no completion: {completion}")
+                raise ValueError(f"no completion: {getattr(completion, 'error', '') or completion}")
         except (openai.OpenAIError, ValueError) as error:
             raise self._failure(error, answered) from None
         self._failures = 0

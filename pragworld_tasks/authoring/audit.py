@@ -1,20 +1,15 @@
 """Stage 6: a report of what an authoring run has made, and what speaks against it.
 
 It holds the balance of the labels, how far the panel agrees, shortcuts that words alone give,
-overlap with the manual split, documents in review, and what was dropped.
+overlap with the manual split, instructions to the reader, what is in review and what was dropped.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pragworld_tasks.authoring.checks import MOST_SHARED, shared_part, word_grams
-from pragworld_tasks.authoring.labels import (
-    REJECTED,
-    LabelledDocument,
-    failed_votes_text,
-    vote_label,
-)
-from pragworld_tasks.authoring.records import Dropped, Vote
+from pragworld_tasks.authoring.checks import MOST_SHARED, said_of_task, shared_part, word_grams
+from pragworld_tasks.authoring.labels import REJECTED, LabelledDocument, vote_label
+from pragworld_tasks.authoring.records import Dropped, Vote, find_failures
 from pragworld_tasks.authoring.shortcuts import LEAST_LABELLED, ShortcutCheck, check_shortcuts
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import Document
@@ -28,7 +23,7 @@ _SHOWN = 20  # items of a list
 def audit_report(
     labelled: Sequence[LabelledDocument],
     documents: Sequence[Document],
-    dropped: Iterable[Dropped],
+    dropped: Sequence[Dropped],
     manual: Sequence[Document] | None,
 ) -> str:
     """Return the audit of a run in Markdown: of what was voted on, and the documents that come out.
@@ -37,7 +32,16 @@ def audit_report(
     """
     shortcuts, classes = check_shortcuts(documents), _classes(documents)
     overlap = list(_overlap(documents, manual or ()))
+    told = dict.fromkeys(
+        f"conversation {voted.conversation}: {said}"
+        for voted, _ in labelled
+        if (said := said_of_task(f"{voted.context}\n{voted.question}"))
+    )
     findings = list(_findings(labelled, classes, shortcuts, None if manual is None else overlap))
+    if told:
+        findings.insert(0, f"Texts that speak of the task or instruct the reader: {len(told)}.")
+    if failures := find_failures((voted for voted, _ in labelled), dropped)[0]:
+        findings.insert(0, failures)
     in_review = [
         f"{voted.place}: {label.reason}" for voted, label in labelled if label.is_in_review
     ]
@@ -53,6 +57,7 @@ def audit_report(
         _summary(labelled, documents),
         *_list("What speaks against them", findings or ["nothing that this audit looks for"]),
         *_list("In review", in_review),
+        *_list("Instructions to the reader", told),
         *_list("Overlap with the manual split", overlap),
         *(_balance(*breakdown) for breakdown in classes.items()),
         *_counts("Why members abstained", problems, "member"),
@@ -87,8 +92,6 @@ def _findings(
     overlap: Sequence[str] | None,
 ) -> Iterator[str]:
     """Yield what speaks against the documents, in words, and what could not be checked."""
-    if failed := failed_votes_text(document.voted for document in labelled):
-        yield failed
     for model in _repeating_members(document.voted.votes for document in labelled):
         yield (
             f"All samples of {model} are the same on every document, so they count as one vote. "

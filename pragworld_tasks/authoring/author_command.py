@@ -79,7 +79,7 @@ def _author(options: argparse.Namespace) -> None:
     from pragworld_tasks.authoring import results
     from pragworld_tasks.authoring.labels import read_decisions
     from pragworld_tasks.authoring.pipeline import author_documents, count_groups, poll_documents
-    from pragworld_tasks.authoring.records import AuthoringSettings, read_prompts
+    from pragworld_tasks.authoring.records import AuthoringSettings, find_failures, read_prompts
     from pragworld_tasks.authoring.writing import read_seeds
     from pragworld_tasks.chat import Endpoint, run_async
     from pragworld_tasks.data.document_files import read_documents
@@ -111,9 +111,15 @@ def _author(options: argparse.Namespace) -> None:
     made = run_async(work)
     results.write_votes(out, made)
     print(made.usage)
-    groups = results.write_results(out, made, read_decisions(out))
+    groups, waiting = results.write_results(out, made, read_decisions(out))
     # What reviewers reject is no failure of the run.
-    if options.seeds and max(groups, count_groups(made.documents)) < options.groups:
+    is_short = options.seeds and max(groups, count_groups(made.documents)) < options.groups
+    failures, has_no_reply = find_failures(made.documents, made.dropped)
+    if has_no_reply and (is_short or waiting):
+        raise InputError(f"{out}: not finished: {failures}")
+    if failures:
+        print(f"{out}: {failures}")
+    if is_short:
         more = "decide documents in review, or use more --groups, or" if made.documents else "use"
         raise InputError(
             f"{out}: only {groups} of {options.groups} groups have labels; see "

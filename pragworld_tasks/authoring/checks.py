@@ -9,12 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pragworld_tasks.authoring.records import (
-    AuthoringRecord,
-    EntityLists,
-    Objection,
-    VoteAnswer,
-)
+from pragworld_tasks.authoring.records import AuthoringRecord, EntityLists, Objection, VoteAnswer
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.inflection import number_forms, word_list
@@ -24,7 +19,8 @@ from pragworld_tasks.text_alterations.tokens import EntityKind, label_end
 MOST_SHARED = 0.5  # of a conversation's word sequences, with its seed or another conversation
 _GRAM = 4  # words
 _MOST_ENTITIES = 20  # of a kind in a reply
-_LONGEST_TURN, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 200, 200  # characters
+# In characters; checks of texts that are far longer would take minutes.
+_LONGEST_TURN, _LONGEST_ENTITY, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 60, 200, 200
 # Control characters, line breaks, and marks of direction; not the joiners and spaces of some texts.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
@@ -75,10 +71,7 @@ def all_names(entities: Entities) -> tuple[str, ...]:
 
 
 def accept_entities(
-    text: str | None,
-    listed: EntityLists,
-    speakers: Collection[str],
-    known: Entities = NO_ENTITIES,
+    text: str | None, listed: EntityLists, speakers: Collection[str], known: Entities = NO_ENTITIES
 ) -> tuple[Entities, list[Objection]]:
     """Add entities that a model lists to known ones, if `alter` can tell them apart.
 
@@ -92,10 +85,11 @@ def accept_entities(
             form = _written(text or "", _ARTICLE.sub("", " ".join(entity.split()), count=1))
             if form in accepted.all(kind):
                 continue
-            if form.casefold() not in labels and (more := _add_entity(text, accepted, kind, form)):
+            is_short_name = len(form) <= _LONGEST_ENTITY and form.casefold() not in labels
+            if is_short_name and (more := _add_entity(text, accepted, kind, form)):
                 accepted = more
             else:
-                rule = "an entity is a speaker, listed twice, or not in the conversation"
+                rule = "an entity is a speaker, too long, listed twice, or not in the conversation"
                 objections.append((rule, entity))
     return accepted, objections
 
@@ -125,46 +119,58 @@ def unknown_name(text: str, known: str) -> str:
 
 # Conversations ------------------------------------------------------------------------------------
 
-_LEAKS = re.compile(
-    r"\b(?:correct|right|final|gold|expected)\s+answer\b"
-    r"|\b(?:answer|label)\s*(?:is|should be|would be|:|=)"
-    r"|\b(?:triplet|seed conversation|world model)s?\b",
-    re.IGNORECASE,
-)
+_TASK = re.compile("|".join(_LISTS["about the task"]), re.IGNORECASE)
+
+
+class Turn(AuthoringRecord):
+    """An utterance and who says it."""
+
+    speaker: str
+    text: str
+
+
+def find_turn_problem(
+    turns: Sequence[Turn], wanted: int, speakers: Sequence[str], others: Collection[str]
+) -> Objection | None:
+    """Return the first rule that turns break; two speakers were to alternate, and nobody else."""
+    names = "|".join(map(re.escape, (*speakers, *others)))
+    label = re.compile(rf"(?<!\w)(?:{names})\W{{0,3}}:", re.IGNORECASE)
+    for number, turn in enumerate(turns):
+        if turn.speaker.casefold() != speakers[number % 2].casefold():
+            return "the two speakers do not alternate", f"{turn.speaker}: {turn.text}"
+        if not turn.text or len(turn.text) > _LONGEST_TURN:
+            return "a turn is empty or far too long", turn.text
+        if _CONTROLS.search(turn.text):
+            return "a turn holds control characters", turn.text
+        if label.search(turn.text):
+            return "two speakers speak in one turn", turn.text
+    if abs(len(turns) - wanted) > wanted / 3:
+        return "its length is not within a third of --turns", f"{len(turns)} turns"
+    return None
 
 
 def find_conversation_problem(
-    context: str,
-    mentioned: Entities,
-    needed: Sequence[str],
-    allowed: Entities,
-    speakers: tuple[str, str],
-    turns: int,
+    context: str, mentioned: Entities, needed: Sequence[str], allowed: Collection[str]
 ) -> Objection | None:
     """Return the first rule that a conversation breaks; None if none.
 
-    It was to have so many turns of the speakers, and to mention the needed entities and no other
-    than those allowed. `mentioned` are the entities that occur in it.
+    It was to mention the needed entities, and no names but those allowed. `mentioned` are the
+    entities that occur in it.
     """
-    lines = context.split("\n")
-    for number, line in enumerate(lines):
-        label, _, text = line.partition(":")
-        if label.casefold() != speakers[number % 2].casefold():
-            return "the two speakers do not alternate", line
-        if not text.strip() or len(text) > _LONGEST_TURN:
-            return "a turn is empty or far too long", line[:_LONGEST_TURN]
-        if _CONTROLS.search(line):
-            return "a turn holds control characters", line
-    if abs(len(lines) - turns) > turns / 3:
-        return "its length is not within a third of --turns", f"{len(lines)} turns"
     named = {name.casefold() for name in all_names(mentioned)}
     if missing := [name for name in needed if name.casefold() not in named]:
         return "an entity of its triplets does not occur", missing[0]
-    if leak := _LEAKS.search(context):
-        return "it speaks of answers or of the task", leak[0]
-    if name := unknown_name(context, " ".join((*all_names(allowed), *speakers))):
+    if said := said_of_task(context):
+        return "it speaks of answers or of the task", said
+    if name := unknown_name(context, " ".join(allowed)):
         return "it names somebody or something that it was not given", name
     return None
+
+
+def said_of_task(text: str) -> str:
+    """Return what a text says of answers or of the task, or tells its reader to answer, or ""."""
+    said = _TASK.search(text)
+    return " ".join(said[0].split()) if said else ""
 
 
 # Alterations --------------------------------------------------------------------------------------
@@ -318,6 +324,8 @@ def find_question_problem(context: str, question: str) -> Objection | None:
         return "it is not a question of yes or no", question
     if f" {' '.join(words)} " in f" {' '.join(_words(context))} ":
         return "the conversation asks it already", question
+    if said := said_of_task(question):
+        return "it speaks of answers or of the task", said
     if name := unknown_name(question, context):
         return "it names somebody whom the conversation does not", name
     return None

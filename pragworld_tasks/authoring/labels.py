@@ -20,7 +20,6 @@ from pydantic import Field, ValidationError, field_validator
 
 from pragworld_tasks.authoring.checks import find_quote_problem
 from pragworld_tasks.authoring.records import (
-    NO_REPLY,
     Asker,
     AuthoringRecord,
     Vote,
@@ -35,7 +34,6 @@ from pragworld_tasks.data.document_files import DocumentRecord, own_document
 from pragworld_tasks.data.documents import Answer, Basis, Document
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_json
-from pragworld_tasks.text import format_count
 
 LEAST_VOTES = 3
 BASES: dict[str | None, Basis] = {
@@ -91,18 +89,6 @@ async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) 
     quote = reply.quote.strip()
     problem = find_quote_problem(reply.answer, quote, document.context)
     return Vote(model=model, answer=None if problem else reply.answer, quote=quote, problem=problem)
-
-
-def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
-    """Return how many votes failed for want of a reply, and why, or that most failed; else ""."""
-    votes = [vote for document in documents for vote in document.votes]
-    silent = [vote.problem for vote in votes if vote.problem.startswith(NO_REPLY)]
-    failed = silent or [vote.problem.partition(" (")[0] for vote in votes if vote.problem]
-    if not silent and 2 * len(failed) <= len(votes):
-        return ""
-    ((commonest, _),) = Counter(failed).most_common(1)
-    again = "; rerun the command to send their requests again" if silent else ""
-    return f"{len(failed):,} of {format_count(len(votes), 'vote')} failed, as {commonest}{again}"
 
 
 # Labels of the panel ------------------------------------------------------------------------------
@@ -231,12 +217,11 @@ def label_documents(
     documents: Iterable[VotedDocument], decisions: Mapping[str, Decision]
 ) -> list[LabelledDocument]:
     """Return documents with their labels: a reviewer's, or the panel's where nobody has decided."""
-    labelled = []
-    for document in documents:
-        decision = decisions.get(document.digest)
-        label = decision.label if decision else panel_label(document)
-        labelled.append(LabelledDocument(document, label))
-    return labelled
+    decided = ((document, decisions.get(document.digest)) for document in documents)
+    return [
+        LabelledDocument(document, decision.label if decision else panel_label(document))
+        for document, decision in decided
+    ]
 
 
 def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from pragworld_tasks.authoring import writing
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
 from pragworld_tasks.authoring.labels import label_documents, poll, settled_documents
 from pragworld_tasks.authoring.records import (
@@ -22,12 +23,6 @@ from pragworld_tasks.authoring.records import (
     Seed,
     VotedDocument,
     short_digest,
-)
-from pragworld_tasks.authoring.writing import (
-    alter_conversation,
-    ask_question,
-    list_entities,
-    write_conversation,
 )
 from pragworld_tasks.chat import Usage, connect
 from pragworld_tasks.data.documents import Document, documents_digest
@@ -114,7 +109,7 @@ class _Attempts:
         """Make the attempts of these numbers."""
         span = f"{numbers[0]} to {numbers[-1]}"
         lines = sorted({number % len(self.seeds) for number in numbers} - self.entities.keys())
-        listing = (list_entities(self.asker, line, self.seeds[line]) for line in lines)
+        listing = (writing.list_entities(self.asker, line, self.seeds[line]) for line in lines)
         self.entities |= zip(lines, await _gather(f"entities of {span}", listing), strict=True)
         written = await _gather(f"conversations {span}", map(self._write, numbers))
         # In the order of their numbers, for each is compared with those before it.
@@ -127,7 +122,7 @@ class _Attempts:
         entities = self.entities[line]
         if not entities:
             return None
-        return await write_conversation(self.asker, number, self.seeds[line], entities)
+        return await writing.write_conversation(self.asker, number, self.seeds[line], entities)
 
     def _is_new(self, conversation: AuthoredConversation) -> bool:
         """Return whether a conversation is not too like others, and drop it if it is."""
@@ -142,8 +137,8 @@ class _Attempts:
 
     async def _ask_and_poll(self, conversation: AuthoredConversation) -> list[VotedDocument]:
         """Return a conversation's documents; none without a question or a variant."""
-        variants = await alter_conversation(self.asker, conversation)
-        question = await ask_question(self.asker, conversation)
+        variants = await writing.alter_conversation(self.asker, conversation)
+        question = await writing.ask_question(self.asker, conversation)
         if not question or len(variants) < 2:
             return []
         documents = (variant.model_copy(update={"question": question}) for variant in variants)

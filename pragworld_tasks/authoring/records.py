@@ -7,6 +7,7 @@ conversations, altered variants, questions and labels.
 import hashlib
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import read_package_toml, read_text, write_whole
+from pragworld_tasks.text import format_count
 from pragworld_tasks.text_alterations.entities import Entities
 
 Kind = Literal["general", "location", "seller_buyer", "doctor_patient"]
@@ -26,6 +28,7 @@ VoteAnswer = Literal["yes", "no", "undetermined"]
 Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
 NO_REPLY = "there is no reply"
+_LIMIT = 5000  # characters of a text that is dropped
 
 _Form = TypeVar("_Form", bound=BaseModel)
 _Record = TypeVar("_Record", bound="AuthoringRecord")
@@ -207,6 +210,23 @@ def unanswered(error: UnansweredError) -> Objection:
     return "the reply is unusable" if error.reply else NO_REPLY, text
 
 
+def find_failures(
+    documents: Iterable[VotedDocument], dropped: Iterable[Dropped]
+) -> tuple[str, bool]:
+    """Return what failed most often, and whether that is for want of replies; "" if little did."""
+    votes = [vote.problem for document in documents for vote in document.votes]
+    problems = [*votes, *(f"{record.reason} ({record.text})" for record in dropped)]
+    silent = [problem for problem in problems if problem.startswith(NO_REPLY)]
+    failed = silent or [problem.partition(" (")[0] for problem in votes if problem]
+    if not silent and 2 * len(failed) <= len(votes):
+        return "", False
+    ((commonest, _),) = Counter(failed).most_common(1)
+    if silent:
+        text = f"{format_count(len(failed), 'request')} failed, most often because {commonest}"
+        return f"{text}; check the server, then rerun `author`", True
+    return f"{len(failed):,} of {len(votes):,} votes failed, as {commonest}", False
+
+
 @dataclass(frozen=True)
 class Asker:
     """What all stages ask models with, the settings of the run, and what they have dropped."""
@@ -256,4 +276,4 @@ class Asker:
     def drop(self, prompt: str, number: int, objection: Objection) -> None:
         """Record what speaks against a reply to a prompt."""
         stage, (reason, text) = prompt.partition("_")[0], objection
-        self.dropped.append(Dropped(stage=stage, number=number, reason=reason, text=text))
+        self.dropped.append(Dropped(stage=stage, number=number, reason=reason, text=text[:_LIMIT]))

@@ -4,25 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pragworld_tasks.authoring.audit import audit_report
-from pragworld_tasks.authoring.labels import (
-    Decision,
-    failed_votes_text,
-    label_documents,
-    settled_documents,
-)
+from pragworld_tasks.authoring.labels import Decision, label_documents, settled_documents
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
-from pragworld_tasks.authoring.records import (
-    Dropped,
-    VotedDocument,
-    read_records,
-    write_records,
-)
+from pragworld_tasks.authoring.records import Dropped, VotedDocument, read_records, write_records
 from pragworld_tasks.authoring.review import review_page
 from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import locate, read_split
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_whole
+from pragworld_tasks.files import refusing, write_whole
 from pragworld_tasks.text import format_count
 
 JOURNAL, VOTES, DROPPED = "replies.jsonl", "votes.jsonl", "dropped.jsonl"
@@ -31,8 +21,9 @@ DOCUMENTS, REPORT, PAGE = "documents.jsonl", "report.md", "review.html"
 
 def check_is_authored(folder: Path) -> None:
     """Refuse a folder that is neither new nor an authoring run's; the journal has its settings."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / JOURNAL).exists():
-        raise InputError(f"{folder}: has other files than an `author` run's; choose another folder")
+    with refusing(folder):
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / JOURNAL).exists():
+            raise InputError(f"{folder}: has other files than an `author` run's; choose another")
 
 
 def write_votes(folder: Path, made: AuthoredDocuments) -> None:
@@ -48,8 +39,10 @@ def read_votes(folder: Path) -> AuthoredDocuments:
     )
 
 
-def write_results(folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]) -> int:
-    """Write a folder's documents, audit and page, print what came out, and return the groups."""
+def write_results(
+    folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]
+) -> tuple[int, int]:
+    """Write documents, audit and page; return the number of groups, and of documents in review."""
     labelled = label_documents(made.documents, decisions)
     documents = settled_documents(labelled)
     report = audit_report(labelled, documents, made.dropped, _manual_split(made.documents))
@@ -63,11 +56,9 @@ def write_results(folder: Path, made: AuthoredDocuments, decisions: Mapping[str,
         f"{format_count(groups, 'group')}, {format_count(waiting, 'document')} in review, "
         f"{len(made.dropped)} dropped; see {folder / REPORT}"
     )
-    if failed := failed_votes_text(made.documents):
-        print(f"{folder}: {failed}")
     if gone := decisions.keys() - {document.digest for document in made.documents}:
         print(f"{folder}: {format_count(len(gone), 'decision')} about documents that are not in it")
-    return groups
+    return groups, waiting
 
 
 def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:

@@ -98,17 +98,10 @@ def _short(entities: Entities) -> list[str]:
 # Conversations ------------------------------------------------------------------------------------
 
 
-class Turn(AuthoringRecord):
-    """An utterance and who says it."""
-
-    speaker: str
-    text: str
-
-
 class ConversationReply(EntityLists):
     """What a model replies when it writes a conversation."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[checks.Turn, ...]
 
 
 async def write_conversation(
@@ -120,7 +113,7 @@ async def write_conversation(
     """
     triplets = draw_triplets(entities, asker.random(f"triplets {number}"))
     needed = triplets[0] + triplets[1]
-    first, second = speakers_of(seed.conversation)
+    speakers = speakers_of(seed.conversation)
     prompt = f"conversation_{seed.kind}"
     reply = await asker.ask_or_drop(
         prompt,
@@ -129,8 +122,8 @@ async def write_conversation(
         draw=number,
         seed=seed.conversation,
         turns=asker.settings.turns,
-        speakers=f"{first} and {second}",
-        first=first,
+        speakers=" and ".join(speakers),
+        first=speakers[0],
         triplet_1=", ".join(triplets[0]),
         triplet_2=", ".join(triplets[1]),
         others=", ".join(name for name in checks.all_names(entities) if name not in needed)
@@ -138,13 +131,17 @@ async def write_conversation(
     )
     if not reply:
         return None
-    context = "\n".join(map(_line, reply.turns))
+    turns = [*map(_plain, reply.turns)]
+    if problem := checks.find_turn_problem(turns, asker.settings.turns, speakers, entities.agents):
+        asker.drop(prompt, number, problem)
+        return None
+    context = "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)
     agents, objects, locations = zip(*triplets, strict=True)
     in_focus = EntityLists(agents=agents, objects=objects, locations=locations)
-    focus, _ = checks.accept_entities(context, in_focus, (first, second))
-    mentioned, _ = checks.accept_entities(context, reply, (first, second), focus)
+    focus, _ = checks.accept_entities(context, in_focus, speakers)
+    mentioned, _ = checks.accept_entities(context, reply, speakers, focus)
     if problem := checks.find_conversation_problem(
-        context, mentioned, needed, entities, (first, second), asker.settings.turns
+        context, mentioned, needed, (*checks.all_names(entities), *speakers)
     ):
         asker.drop(prompt, number, problem)
         return None
@@ -158,10 +155,11 @@ def draw_triplets(entities: Entities, random: StableRandom) -> list[tuple[str, .
     return list(zip(*drawn, strict=True))
 
 
-def _line(turn: Turn) -> str:
-    """Return a turn as a line, without a second label in the text."""
+def _plain(turn: checks.Turn) -> checks.Turn:
+    """Return a turn whose text is on one line, without a second label in it."""
     speaker = " ".join(turn.speaker.split()).removesuffix(":")
-    return f"{speaker}: {' '.join(turn.text.split()).removeprefix(f'{speaker}:').strip()}"
+    text = " ".join(turn.text.split()).removeprefix(f"{speaker}:").strip()
+    return checks.Turn(speaker=speaker, text=text)
 
 
 # Variants -----------------------------------------------------------------------------------------

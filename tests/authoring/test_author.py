@@ -123,17 +123,45 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
     assert set(server.answered.values()) == {1}
 
 
-def test_a_run_with_too_few_groups_leaves_its_files_and_asks_again(tmp_path: Path) -> None:
-    seeds, out = write_seeds(tmp_path / "seeds.jsonl", 2), tmp_path / "mine"
-    with Server(malformed=1.0).running() as server:
-        with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and use other"):
-            main(authoring(seeds, server.url))
-        assert "the reply is unusable" in (out / "report.md").read_text()
-        assert (out / "documents.jsonl").read_text() == ""
-        assert "): 'I cannot do that.'" in (out / "dropped.jsonl").read_text()
-        server.shares["malformed"] = 0.0
-        main(authoring(seeds, server.url))
-    assert len(groups_in(out)) == 2
+OOPS = {"error": {"message": "the prompt is too long", "code": 400}}
+FAILED = (
+    r"mine: not finished: \d requests failed, most often because .*the prompt is too long.*; check"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "source", "line", "cause"),
+    [
+        ({"refuses": lambda body: OOPS}, "--seeds", FAILED, "requests failed, .* too long"),
+        ({"refuses": lambda body: OOPS}, "--documents", FAILED, "requests failed, .* too long"),
+        ({"model": lambda body: OOPS}, "--seeds", FAILED, "requests failed, .* too long"),
+        ({"model": lambda body: "Yes."}, "--seeds", "mine: only 0 of 2 groups have labels; see "
+         ".*mine/report.md, and use other", "the reply is unusable"),
+    ],
+)  # fmt: skip
+def test_a_run_that_is_not_finished_says_why_and_asks_again(
+    fault: dict[str, Any], source: str, line: str, cause: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    document = {"context": "Ann: Where is it?\nBen: Here.", "question": "Is it?", "answer": "no"}
+    paths = {"--seeds": write_seeds(tmp_path / "seeds", 2), "--documents": tmp_path / "d.jsonl"}
+    write_lines(paths["--documents"], [document])
+    out = tmp_path / "mine"
+    report, documents = out / "report.md", out / "documents.jsonl"
+    with Server().running() as server:
+        command = authoring(paths["--seeds"], server.url)
+        command[1:3] = [source, str(paths[source])]
+        with monkeypatch.context() as failing, refused(line):
+            for name, value in fault.items():
+                failing.setattr(server, name, value)
+            main(command)
+        assert re.search(cause, report.read_text())
+        assert documents.read_text() == ""
+        texts = (out / "votes.jsonl").read_text() + (out / "dropped.jsonl").read_text()
+        assert re.search(r"the prompt is too long|\): 'Yes\.'", texts)
+        main(command)
+    assert not re.search(cause, report.read_text())
+    assert documents.read_text() or source == "--documents"
 
 
 def test_existing_documents_are_labelled_and_found_again(tmp_path: Path) -> None:

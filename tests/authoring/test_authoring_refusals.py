@@ -51,3 +51,25 @@ def test_what_is_refused(
         main(command.split())
     assert Path("theirs/notes.txt").read_text() == "mine"
     assert not Path("mine/documents.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (AUTHOR.replace("mine", "finished"), "finished: Permission denied; choose"),
+        ("review finished", "finished/decisions.jsonl: Permission denied; choose a file that"),
+    ],
+)
+def test_a_folder_without_permissions_is_refused(
+    command: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    Path("seeds.jsonl").write_text(SEED)
+    write_votes(Path("finished"), AuthoredDocuments([], []))
+    for method in ("iterdir", "write_bytes"):  # root may do all
+        monkeypatch.setattr(Path, method, forbid)
+    with refused(line):
+        main(command.split())

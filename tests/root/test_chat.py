@@ -30,6 +30,7 @@ from pragworld_tasks.errors import InputError
 
 KEY = "sk-not-to-be-seen-anywhere"
 BASKET = '{"apples": 3, "owner": null}'
+PARTS = [{"type": "thinking", "thinking": "{"}, *({"type": "text", "text": c} for c in BASKET)]
 
 
 class Fruit(BaseModel, extra="forbid"):
@@ -109,7 +110,7 @@ def test_a_request_is_sent_again_after(failure: str, journal: Path) -> None:
         assert second - first >= (failure == "429")  # no sooner than its Retry-After says
 
 
-def completion(reason: str, **message: str | None) -> Body:
+def completion(reason: str, **message: Any) -> Body:
     """Return a completion that ended for a reason."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
     return {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
@@ -239,13 +240,14 @@ def test_an_option_that_a_model_does_not_accept_is_left_out(
         (f"```json\n{BASKET}\n```", None),
         (f"Here you are: {BASKET} Anything else?", None),
         (f"<think>Is it {{}}?</think>{BASKET}", None),
+        (completion("stop", content=PARTS), None),
         ("Three apples.", "Invalid JSON: EOF"),
         (f"{BASKET} or {BASKET}", "Invalid JSON: trailing characters"),
         ('{"apples": "three", "owner": null}', "apples: Input should be a valid integer"),
         ('{"apples": 3, "owner": null, "pears": 1}', "pears: Extra inputs are not permitted"),
     ],
 )
-def test_what_models_put_around_an_object(reply: str, problem: str | None, journal: Path) -> None:
+def test_what_models_put_around_an_object(reply: Any, problem: str | None, journal: Path) -> None:
     replies = [reply]
     with ChatServer(lambda _: replies.pop() if replies else BASKET).running() as server:
         (outcome,) = ask(server, baskets(1), journal, Fruit)
