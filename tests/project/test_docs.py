@@ -238,7 +238,7 @@ def check_format(block: Block) -> None:
         case "yaml":
             list(yaml.compose_all(block.text))
         case language:
-            assert language in ("bibtex", "text"), f"{block.place}: language {language!r}"
+            assert language in ("bibtex", "math", "text"), f"{block.place}: language {language!r}"
 
 
 def test_tasks_exist() -> None:
@@ -285,7 +285,7 @@ def test_options_exist() -> None:
 def test_links_of_the_files_outside_the_site() -> None:
     for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md"):
         page = ROOT / name
-        for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        for target in re.findall(r"\]\((?!https?:|\.\./\.\./)([^)]+)\)", page.read_text()):
             path, _, anchor = target.partition("#")
             linked = page.parent / path if path else page
             assert linked.exists(), f"{name}: {target}"

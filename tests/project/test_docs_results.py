@@ -91,6 +91,26 @@ def items(reports: dict[str, ScoreReport]) -> list[Item]:
     return analyze_items(reports)
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
+def test_the_example_of_the_first_pages(name: str, items: list[Item]) -> None:
+    page = (ROOT / name).read_text()
+    group = [item for item in items if item.document.group == 70]
+    original, altered = group[0], group[3]
+    lines = re.findall(r"^> \*\*(\w:)\*\* (.+?)(?:<br>)?$", page, re.MULTILINE)
+    shown = "\n".join(map(" ".join, lines))
+    first = re.sub(r"\*\*\$5\*\*(.*) \*\(altered: \*\*\$1\*\*\)\*", r"$5\1", shown)
+    assert first in original.document.context
+    assert first.replace("$5", "$1") in altered.document.context
+    assert f"*{original.document.question}* | Original: $5 | Altered: $1 |" in page
+    for model in ("Llama-3.3-70B-Instruct", "gpt-3.5-turbo"):
+        assert f"| {model} | {original.answers[model]} | {altered.answers[model]}" in page
+    assert {item.answers["gpt-3.5-turbo"] for item in group} == {"yes"}
+    says(page, "This group has six questions", "it is right four times")
+    assert [item.document.answer for item in group].count("yes") == 4
+    both = zip(original.answers.values(), altered.answers.values(), strict=True)
+    assert [*both].count(("yes", "yes")) == 7
+
+
 # What do real models score? -----------------------------------------------------------------------
 
 
