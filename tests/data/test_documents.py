@@ -12,8 +12,6 @@ MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path
 ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
 
-# Quirks, on our own files -------------------------------------------------------------------------
-
 
 def test_the_manual_sample_is_read_with_its_quirks() -> None:
     """Tally rows are dropped, stray spaces and line breaks in flags and categories settled."""
@@ -79,9 +77,6 @@ def test_the_run_file_gives_back_context_and_question() -> None:
     assert documents[2].answer == "yes"
     assert [document.group for document in documents] == [0, 0, 0, 1, 1]
     assert all(document.is_original and document.effect is None for document in documents)
-
-
-# The released files -------------------------------------------------------------------------------
 
 
 def test_released_manual_split_counts(released: Path) -> None:

@@ -12,7 +12,6 @@ from pragworld_tasks.data.label_readings import LabelReadings, label_readings, r
 from pragworld_tasks.data.sources import FILES, deviation, read_split
 
 OTHER = {"yes": "no", "no": "yes"}
-DISPUTED = [*range(125, 135), 366, 450, 453, 454, 455, 480, 481]
 
 
 @pytest.fixture(scope="module")

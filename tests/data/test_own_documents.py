@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from command_runs import refused
 from json_lines import read_lines, write_lines
 from lm_eval_runs import LmEval
 from own_documents import MILK, SOME, TEA, to_document
@@ -35,7 +34,6 @@ OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
 
 
 def generate(path: Path) -> Path:
-    """Let `pragworld-tasks generate` write a file."""
     main(["generate", "--groups", "5", "--seed", "7", "--split", "test", "--out", str(path)])
     return path
 
@@ -44,9 +42,6 @@ def generate(path: Path) -> Path:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents that were generated."""
     return generate(tmp_path_factory.mktemp("mine") / "documents.jsonl")
-
-
-# The file -----------------------------------------------------------------------------------------
 
 
 def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
@@ -117,9 +112,6 @@ def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> Non
     long = {**TEA, "context": "Ann: Tea. " * 16_000}
     write_documents([to_document(long)], tmp_path / "mine.csv")
     assert [one.context for one in read_documents(tmp_path / "mine.csv")] == [long["context"]]
-
-
-# The tasks ----------------------------------------------------------------------------------------
 
 
 def labelled(path: Path, *labels: str) -> Path:
@@ -232,9 +224,6 @@ def test_every_document_is_counted_in_the_same_metrics(
             assert {name for name in items if not name.endswith("_stderr")} == names
 
 
-# The other commands -------------------------------------------------------------------------------
-
-
 def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
     three = labelled(tmp_path / "three.jsonl", "yes", "no", "some")
     for path in (file, three):
@@ -259,9 +248,6 @@ def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
     by_documents = interp_api.ablate(model, tokenizer, documents, layers=[0])
     assert report.documents == by_documents.documents
     assert [one.gold for one in report.documents] == [one.gold for one in by_prompts.documents]
-    unfit = labelled(tmp_path / "unfit.jsonl", "yes", "no", "don't know")
-    with refused('" don\'t know" must be different single tokens'):
-        interp.main([*command, str(unfit), "--overwrite"])
 
 
 def test_what_is_left_out_of_training(file: Path, tmp_path: Path) -> None:

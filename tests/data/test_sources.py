@@ -99,10 +99,7 @@ def test_download_and_then_the_cache(server: type[Server]) -> None:
         (CUT, 200, 1, "bytes read"),
         (b"<html>Please sign in</html>", 200, 1, "line 1: no column 'context' in"),
         (CONTENT.decode().replace("’", "é").encode("latin-1"), 200, 1, "not UTF-8"),
-        (
-            CONTENT.replace(b"here?,yes,", b"here??,no,", 1),
-            *(200, 1, "yes answers: \\(2158, 494, 1073\\) instead of \\(2158, 494, 1074"),
-        ),
+        (CONTENT.replace(b"here?,yes,", b"here??,no,", 1), 200, 1, r", 1073\) instead of .*, 1074"),
     ],
 )
 def test_a_failed_download_says_why_and_leaves_nothing(
@@ -122,10 +119,7 @@ def test_a_failed_download_says_why_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        (
-            {"PRAGWORLD_URL": "http://127.0.0.1:9/nobody-listens"},
-            "Connection refused.*copy the file",
-        ),
+        ({"PRAGWORLD_URL": "http://127.0.0.1:9/nobody"}, "Connection refused.*copy the file"),
         ({"PRAGWORLD_URL": "mirror/of/files"}, "No scheme supplied"),
         ({"PRAGWORLD_CACHE": __file__}, "Not a directory"),
         ({"PRAGWORLD_DATA": "/nowhere"}, "^PRAGWORLD_DATA=/nowhere: no such folder; correct or un"),

@@ -52,7 +52,7 @@ def _dynamic_ropes(decoder: Decoder) -> list[nn.Module]:
 
 def by_hooks(decoder: Decoder, groups: Sequence[PromptGroup], change: ModuleChange) -> Logits:
     """Compute the logits of prompts, and of each run with each target changed, one at a time."""
-    blocks = decoder.blocks
+    blocks, heads = decoder.blocks, decoder.model.config.num_attention_heads
     lens, changed, direct = [], [], []
     for group in groups:
         values: list[list[Tensor]] = []  # by prompt and layer, what may be taken from its run
@@ -74,11 +74,7 @@ def by_hooks(decoder: Decoder, groups: Sequence[PromptGroup], change: ModuleChan
                 last, kept = target.layers[-1], list[Tensor]()
                 with ExitStack() as stack:
                     for layer in target.layers:
-                        at = {
-                            "head": target.head,
-                            "heads": decoder.model.config.num_attention_heads,
-                        }
-                        put = partial(_put, instead=instead[layer], **at)
+                        put = partial(_put, instead=instead[layer], head=target.head, heads=heads)
                         stack.enter_context(_hook(decoder, change, layer, put))
                     stack.enter_context(_at_output(blocks[last].module, _keeping(kept)))
                     changed.append(label_logits(decoder, prompt))

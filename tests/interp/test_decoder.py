@@ -3,13 +3,11 @@
 import tomllib
 
 import pytest
-import torch
 from places import ROOT
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 from transformers import AutoTokenizer
 
 from pragworld_interp.engine.decoder import OLDEST_TRANSFORMERS, from_model
-from pragworld_interp.engine.modules import replaced_forward
 from pragworld_interp.prompts.labels import label_tokens
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -48,14 +46,3 @@ def test_labels_are_what_lm_eval_puts_behind_a_prompt() -> None:
     for chat_template, texts in ((False, [" yes", " no"]), (True, ["yes", "no"])):
         (yes,), (no,) = tokenizer(texts, add_special_tokens=False)["input_ids"]
         assert label_tokens(tokenizer, chat_template) == (yes, no)
-
-
-def test_what_a_library_put_in_the_place_of_forward_is_put_back() -> None:
-    module = torch.nn.Linear(2, 2)
-    with replaced_forward(module, lambda _: "ours"):
-        assert module(torch.ones(2)) == "ours"
-    assert "forward" not in module.__dict__
-    module.forward = lambda _: "theirs"  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(ZeroDivisionError), replaced_forward(module, lambda _: 1 / 0):
-        module(torch.ones(2))
-    assert module(torch.ones(2)) == "theirs"

@@ -27,9 +27,6 @@ from pragworld_tasks.layers.settings import Target, check_positions
 
 TOKENS = st.lists(st.integers(0, 5), max_size=20)
 DOCUMENTS = document_examples(generate(groups=1))[:2]
-# Words; each is a token that ends in a space or a line break, as long as the word is.
-TEXT = "<s> Read: \nA: it is red. \nB: I see. \nNow: \nIs it red? \nLabel: "
-CONTEXT, QUESTION = "A: it is red. \nB: I see. ", "Is it red? "
 
 
 @pytest.mark.parametrize(
@@ -61,24 +58,8 @@ def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
     assert all(len(one) == 64 for one in found)
 
 
-# Positions ----------------------------------------------------------------------------------------
-
-
-def words(text: str) -> list[tuple[int, int]]:
-    """Return where the words of a text begin and end; a line break begins a word."""
-    starts = [0, *(place for place in range(1, len(text)) if text[place - 1] in " \n")]
-    return list(zip(starts, [*starts[1:], len(text)], strict=True))
-
-
-def test_parts_are_found_line_by_line() -> None:
-    offsets = words(TEXT)
-    parts = find_parts(TEXT, CONTEXT, QUESTION, offsets)
-    shown = ["".join(TEXT[slice(*offsets[at])] for at in sorted(u)) for u in parts.utterances]
-    assert shown == ["A: it is red. \n", "B: I see. "]
-    asked = "".join(TEXT[slice(*offsets[at])] for at in sorted(parts.question))
-    assert asked == QUESTION
-    assert parts.dialogue == parts.utterances[0] | parts.utterances[1]
-    assert find_parts(TEXT.upper(), CONTEXT, QUESTION, offsets) == PromptParts()
+def test_a_prompt_without_the_dialogue_as_it_is_has_no_parts() -> None:
+    assert find_parts("HI YOU. Who?", "Hi you.", "Who?", [(0, 2), (2, 7), (8, 12)]) == PromptParts()
 
 
 @given(
@@ -92,8 +73,6 @@ def test_a_span_is_a_slice(length: int, start: int | None, stop: int | None) -> 
     expected = list(range(length))[start:stop]
     assert sorted(select_positions(span, length, PromptParts())) == expected
 
-
-# Pairs --------------------------------------------------------------------------------------------
 
 ORIGINAL = [1, 20, 21, 22, 9, 30, 31, 32, 9, 40, 41]
 ALTERED = [1, 20, 25, 26, 9, 30, 31, 33, 32, 9, 40, 42]

@@ -52,10 +52,9 @@ def tokenized(
     return tokenize_prompts(decoder.tokenizer, examples, chat_template, most)
 
 
-def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None = None) -> Tensor:
+def logits_by_layer(decoder: Decoder) -> Tensor:
     """Return [1 + layers, prompts, 2] logits, with every MLP ablated in turn."""
-    prompts = prompts or tokenized(decoder, DOCUMENTS, chat_template=False)
-    group = group_of([prompt.ids for prompt in prompts])
+    group = group_of([prompt.ids for prompt in tokenized(decoder, DOCUMENTS)])
     change = ModuleChange("mlp", every_layer(len(decoder.blocks)))
     logits = OnePassEngine(decoder, False).logits([group], change, 1000)
     return torch.cat([logits.plain[None], logits.changed])
@@ -96,8 +95,8 @@ def test_with_an_adapter_logits_are_those_of_peft(
     assert re.fullmatch(rf"{tmp_path}@[0-9a-f]{{8}}", identity.adapter or "")
     assert (identity.name, identity.layers, len(decoder.blocks)) == (TINY, 5, 5)
     assert [block.module for block in decoder.blocks] == list(decoder.model.model.layers)
-    prompts = tokenized(decoder, DOCUMENTS, chat_template=False)
     with torch.inference_mode():
+        prompts = tokenized(decoder, DOCUMENTS)
         logits = [model(torch.tensor([prompt.ids])).logits[0, -1] for prompt in prompts]
     found = logits_by_layer(decoder)
     expected = torch.stack(logits)[:, list(decoder.labels)]
@@ -157,9 +156,6 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
     assert ran.exists()
     assert decoder.model.config.model_type == "strange"
     torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
-
-
-# Prompts ------------------------------------------------------------------------------------------
 
 
 def templated(to: Path, *tokens: str, **config: Any) -> Model:

@@ -95,21 +95,13 @@ def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: 
     assert of_command.adapter == f"{tmp_path}@{str(identity(first)).rpartition('@')[2]}"
 
 
-def test_chosen_layers_heads_and_positions(report: LayerReport, loaded: tuple[Any, Any]) -> None:
+def test_chosen_layers_and_positions(report: LayerReport, loaded: tuple[Any, Any]) -> None:
     some = ablate(*loaded, DOCUMENTS, layers=[3, (1, 2)])
     assert [target.place for target in some.targets] == [3, (1, 2)]
     assert some.layers[0].log_odds == pytest.approx(report.layers[3].log_odds, abs=1e-4)
     assert not some.is_whole
     with pytest.raises(InputError, match="mlp zero ablation of 3 and others; ablate single"):
         some.selected_layers("useful")
-    heads = ablate(*loaded, DOCUMENTS, module="heads", layers=[1], positions="last")
-    count = loaded[0].config.num_attention_heads
-    assert [target.place for target in heads.targets] == [(1, head) for head in range(count)]
-    assert heads.intervention.name == "heads zero ablation at positions last"
-    assert {*heads.selected("useful"), *heads.selected("harmful"), *heads.selected("neutral")} == {
-        target.place for target in heads.targets
-    }
-    assert "| 1.0 " in heads.to_text()
     everywhere = ablate(*loaded, DOCUMENTS, layers=[1], positions=":")
     assert everywhere.layers[0].log_odds == pytest.approx(report.layers[1].log_odds, abs=1e-4)
 
@@ -168,8 +160,6 @@ def test_documents_of_entity_tracking_and_variants_alone_are_swept(
     assert ablate(*loaded, tracking, layers=[0]).plain.accuracy.total == 3
     assert ablate(*loaded, [VARIANT], layers=[0]).plain.accuracy.total == 1
 
-
-# Prompts of one's own -----------------------------------------------------------------------------
 
 NAMES = ("Alice", "Bob", "Mia", "Oliver")
 STORIES = [

@@ -5,12 +5,6 @@ import pytest
 import pragworld_tasks as pt
 
 
-def test_generated_documents_need_no_settings_object() -> None:
-    documents = pt.generate(groups=3, seed=5, domains="shop")
-    assert documents == pt.generate(groups=3, seed=5, domains=["shop"])
-    assert {document.split for document in documents} == {"generated"}
-
-
 def test_mistakes_are_value_errors_with_a_remedy() -> None:
     assert issubclass(pt.InputError, ValueError)
     with pytest.raises(pt.InputError, match=r"^setting 'group' does not exist; choose from g"):

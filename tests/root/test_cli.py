@@ -33,11 +33,6 @@ def test_the_programs_have_few_commands_and_options() -> None:
     assert len(options) <= MOST_OPTIONS, options
 
 
-def test_an_unknown_option_is_refused() -> None:
-    with refused("^pragworld-tasks: error: unrecognized arguments: --wrong$"):
-        tasks.main(["data", "check", "--wrong"])
-
-
 def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     samples = "samples_pragworld_manual.jsonl"

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from altered_texts import ALGORITHMS, apply, outcomes
@@ -26,6 +27,16 @@ from pragworld_tasks.text_alterations.inflection import (
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
 from pragworld_tasks.text_alterations.tokens import AlteredConversation
+
+LINES = Path(__file__).with_name("examples.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("example", [*map(json.loads, LINES)], ids=lambda example: example["rule"])
+def test_an_example_is_altered_as_its_rule_says(example: dict[str, Any]) -> None:
+    about = ("rule", "alteration", "text", "altered")
+    lists = {name: entities for name, entities in example.items() if name not in about}
+    algorithm = ALGORITHMS[example["alteration"]]
+    assert outcomes(algorithm, example["text"], **lists) == {*example["altered"]}
 
 
 def assert_only_listed_replacements(conversation: str, altered: AlteredConversation) -> None:

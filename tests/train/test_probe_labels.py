@@ -1,6 +1,5 @@
 """Labels from the data: where probes read them, and gradients of an independent plain loop."""
 
-import json
 import random
 from collections.abc import Sequence
 from copy import deepcopy
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from datasets import ClassLabel, Dataset
-from safetensors import safe_open
 from train_runs import (
     BOTH,
     EOS,
@@ -26,9 +24,7 @@ from train_runs import (
     trained,
 )
 
-from pragworld_train import load_probes
 from pragworld_train.probe_labels import check_labels
-from pragworld_train.probes import PROBES_FILE
 
 LETTERS = ["A", "B", "C", "D"]
 LAST = (*LETTERS, "user", "assistant", "<think>", "</think>")  # the last words of the tokenizer
@@ -202,9 +198,6 @@ def test_evaluation_data_needs_no_labels(tmp_path: Path, tokenizer: Any, labels:
         assert metrics["eval_ula_loss"] == pytest.approx(losses["ula_loss"], rel=1e-5)
 
 
-# Labels -------------------------------------------------------------------------------------------
-
-
 def labelled(
     folder: Path, tokenizer: Any, rows: Any, classes: Sequence[str] = ("yes", "no")
 ) -> Any:
@@ -277,17 +270,6 @@ def test_rows_without_a_label_are_truncated_as_in_trl(tmp_path: Path, tokenizer:
         assert lengths == [len(ids) for ids in found["input_ids"]]
         assert max(lengths) == 16
         assert sum(map(len, labels_of(found))) == 2
-
-
-def test_the_file_of_probes_names_their_classes(tmp_path: Path, tokenizer: Any) -> None:
-    trainer = trainer_of(tmp_path, tokenizer, "A to D")
-    trainer.save_model()
-    with safe_open(tmp_path / PROBES_FILE, "pt") as file:
-        assert json.loads(file.metadata()["classes"]) == LETTERS
-    assert load_probes(str(tmp_path))[0].outer.out_features == 4
-
-
-# Refusals -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,6 @@ LAYERS = ("--useful_layers", "1", "--harmful_layers", "4")
 WEIGHTS = ("--ula_weight", "1e-3", "--hls_weight", "1e-2")
 
 
-# Help ---------------------------------------------------------------------------------------------
-
-
 def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process in which some packages cannot be imported."""
     code = f"import sys; sys.modules.update(dict.fromkeys({packages!r}))\n"
@@ -72,16 +69,6 @@ def test_the_short_help_shows_the_defaults_that_are_used() -> None:
     assert f"groups (default {DEFAULT_GROUPS})" in text
 
 
-def test_the_package_is_imported_without_torch() -> None:
-    code = "import sys, pragworld_train; print({'torch', 'trl'} & {*sys.modules})\n"
-    code += "pragworld_train.ula_loss; print('torch' in sys.modules)"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.stdout == "set()\nTrue\n"
-
-
-# Settings -----------------------------------------------------------------------------------------
-
-
 def test_defaults_are_those_of_the_paper() -> None:
     script, training, model = parse_settings(["--model_name_or_path", "some/model", "--use_peft"])
     assert (script.dataset_name, script.dataset_train_split) == ("generated", "train")
@@ -100,15 +87,9 @@ REFUSED = [
     ("MODEL --chat-template", "^model .*: no chat template; leave out --chat-template$"),
     ("MODEL --dataset_name manual --dataset_train_split test", "^--dataset_train_split: has no "),
     ("MODEL --documents own.jsonl --dataset_name manual", "^--dataset_name: has no effect on --d"),
-    (
-        "MODEL --evaluate_tasks mine.yaml",
-        "^--evaluate_tasks: Spec 'mine.yaml' is not .*; see `lm_e",
-    ),
+    ("MODEL --evaluate_tasks mine.yaml", "^--evaluate_tasks: Spec 'mine.yaml' is not .*; see `lm"),
     ("MODEL --evaluate_tasks pragworld_own_label", "metadata"),
-    (
-        "MODEL --evaluate --chat-template --chat_template_path own",
-        "^--chat_template_path: the model",
-    ),
+    ("MODEL --evaluate --chat-template --chat_template_path own", "^--chat_template_path: the mo"),
     ("MODEL --evaluate --evaluate_groups 0", "^--evaluate-groups 0: must be at least 1$"),
     ("MODEL --resume_from_checkpoint none", "^--resume_from_checkpoint none: not a checkpoint; "),
     ("MODEL --gradient_accumulation_steps 0", "^--gradient-accumulation-steps 0: must be at least"),
@@ -119,10 +100,7 @@ REFUSED = [
     ("MODEL --model_revision v1", "a folder has no revisions, but revision v1 is given"),
     ("--model_name_or_path ./nowhere", r"^model \./nowhere: .*"),
     ("--model_name_or_path mamba --useful_layers 0", "this architecture cannot be swept"),
-    (
-        "--model_name_or_path thinking --chat-template",
-        "^--chat-template: that of thinking puts '<th",
-    ),
+    ("--model_name_or_path thinking --chat-template", "^--chat-template: that of thinking puts "),
     ("--model_name_or_path out", "^out: holds the model to train; choose another --output_dir$"),
     ("MODEL --output_dir notes", "^notes: holds README.md already; choose another --output_dir$"),
     ("MODEL --output_dir notes --resume_from_checkpoint last", "^notes: holds README.md already"),
@@ -183,9 +161,6 @@ def test_launched_processes_that_are_not_connected_are_refused(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with refused("^2 processes were launched, but transformers sees 1; on CPUs add --use_cpu$"):
         main(["--model_name_or_path", MODEL, "--report_to", "none"])
-
-
-# A complete run -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,12 @@
 """The documents to train on, and the rows that TRL trains on."""
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
-from places import SAMPLES
 from train_runs import refused
 
-from pragworld_tasks.data.prompts import label_prompt, split_prompt
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_train.arguments import TrainArguments
 from pragworld_train.data import DocumentSet, load_document_set, to_dataset
 
@@ -22,49 +20,27 @@ def chosen(name: str = "generated", groups: int | None = None, **settings: Any) 
 
 def test_a_row_is_prompt_2_and_its_label() -> None:
     documents = chosen(groups=5).documents
-    dataset = to_dataset(documents)
-    assert len(dataset) == len(documents)
-    for document, row in zip(documents, dataset, strict=True):
-        assert split_prompt(row["prompt"]) == (document.context, document.question)
-        assert row["prompt"].endswith("\nLabel:")
-        assert row["completion"] == f" {document.answer}"
+    for document, row in zip(documents, to_dataset(documents), strict=True):
+        assert row == {"prompt": label_prompt(document), "completion": f" {document.answer}"}
 
 
 def test_a_row_for_a_chat_template_is_a_conversation() -> None:
     (document, *_) = chosen(groups=1).documents
     row = to_dataset([document], chat_template=True)[0]
-    record = {"context": document.context, "question": document.question}
-    assert row["prompt"] == [{"role": "user", "content": label_prompt(record)}]
+    assert row["prompt"] == [{"role": "user", "content": label_prompt(document)}]
     assert row["completion"] == [{"role": "assistant", "content": document.answer}]
 
 
 def test_the_held_out_alteration_is_not_trained_on_and_is_evaluated() -> None:
     training = chosen(groups=30, held_out_alteration="Negation")
     assert "Negation" not in {document.alteration for document in training.documents}
-    evaluated = chosen(
-        groups=30, dataset_train_split="test", held_out_alteration="Negation"
-    ).documents
-    by_group = Counter(
-        document.group for document in evaluated if document.alteration == "Negation"
-    )
-    assert len(by_group) == 30
+    test = chosen(groups=30, dataset_train_split="test", held_out_alteration="Negation")
+    assert len({one.group for one in test.documents if one.alteration == "Negation"}) == 30
     assert training.other_split("validation").generator == {
         **(training.generator or {}),
         "groups": 3,
         "split": "validation",
     }
-
-
-def test_the_held_out_alteration_of_a_released_split_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    everything = chosen("manual").documents
-    names = {document.alteration for document in everything} - {None}
-    name = sorted(map(str, names))[0]
-    rest = chosen("manual", held_out_alteration=name).documents
-    assert rest == [document for document in everything if document.alteration != name]
-    assert len(rest) < len(everything)
 
 
 def test_originals_only() -> None:
@@ -80,18 +56,8 @@ def test_originals_only() -> None:
         ({"name": "mannual"}, "^there is no released split 'mannual'; choose from manual, "),
         ({"dataset_config": "{"}, r"^dataset_config '\{': not a JSON object, such as "),
         ({"dataset_config": "[]"}, r"^dataset_config '\[\]': not a JSON object, such as "),
-        (
-            {"dataset_train_split": "trial"},
-            "^split: Input should be 'train', 'validation'",
-        ),
-        (
-            {"held_out_alteration": "Swap"},
-            "^alteration 'Swap' does not exist; choose from Negation, ",
-        ),
-        (
-            {"name": "manual", "groups": 3},
-            "^manual: only the split generated has settings; leave them out$",
-        ),
+        ({"dataset_train_split": "trial"}, "^split: Input should be 'train', 'validation'"),
+        ({"held_out_alteration": "Swap"}, "^alteration 'Swap' does not exist; choose from Negatio"),
     ],
 )
 def test_names_that_do_not_exist_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -99,9 +65,6 @@ def test_names_that_do_not_exist_are_refused(settings: dict[str, Any], message: 
         chosen(**settings)
 
 
-def test_a_released_split_has_no_other_to_evaluate_the_loss_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+def test_a_released_split_has_no_other_to_evaluate_the_loss_on(sample_data: None) -> None:
     with refused(r"^manual: .* no other documents .* use --eval_strategy no$"):
         chosen("manual").other_split("validation")

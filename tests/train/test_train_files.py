@@ -49,8 +49,6 @@ def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
-# Resuming -----------------------------------------------------------------------------------------
-
 SAVED: dict[str, Any] = {**BOTH, "save_strategy": "steps", "save_steps": 1, "max_steps": 1}
 
 
@@ -130,9 +128,6 @@ def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path
     (copy / RUN_FILE).unlink()
     with pytest.raises(InputError, match=f"{RUN_FILE}: No such file or directory"):
         trainer.train(resume_from_checkpoint=str(copy))
-
-
-# Records and cards --------------------------------------------------------------------------------
 
 
 def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:

@@ -30,14 +30,9 @@ def sharded(
     configuration = str(ROOT / "examples" / "accelerate" / f"{request.param}.yaml")
     launcher = ["-m", "accelerate.commands.launch", "--config_file", configuration]
     launcher += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
+    launcher += [str(Path(__file__).with_name("fsdp_on_cpu.py")), str(folder), *KINDS]
     process = subprocess.run(
-        [
-            sys.executable,
-            *launcher,
-            str(Path(__file__).with_name("fsdp_on_cpu.py")),
-            str(folder),
-            *KINDS,
-        ],
+        [sys.executable, *launcher],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -66,9 +66,6 @@ def script(folder: Path, runs: Mapping[str, Any]) -> tuple[Path, Path]:
     return Path(__file__).with_name("train_runs.py"), path
 
 
-# Two processes ------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
@@ -120,8 +117,6 @@ def test_a_resumed_run_in_two_processes_equals_an_uninterrupted_one(together: Pa
     ):
         assert same_bits(resumed, drawn)
 
-
-# Resuming -----------------------------------------------------------------------------------------
 
 LAST = "checkpoint-4"
 

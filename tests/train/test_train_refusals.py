@@ -88,45 +88,28 @@ def test_impossible_settings_are_refused(
 
 
 _REENTRANT = {"use_reentrant": True}
+_DROPS = "use_reentrant: it drops the gradients of what hooks read inside a layer"
 
 
 @pytest.mark.parametrize(
-    ("options", "others", "message"),
+    ("options", "message"),
     [
-        ({"useful_layers": [0, 3]}, {}, "^useful layer 3: the model has layers 0 to 2 only$"),
-        (
-            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": _REENTRANT},
-            {},
-            "use_reentrant: it drops the gradients of what hooks read inside a layer",
-        ),
-        (
-            {"activation_checkpointing": True, "activation_checkpointing_kwargs": _REENTRANT},
-            {},
-            "use_reentrant: it drops the gradients of what hooks read inside a layer",
-        ),
-        ({"label_smoothing_factor": 0.1}, {}, "^label_smoothing_factor: TRL needs a second forw"),
-        ({}, {"compute_loss_func": len}, "^compute_loss_func: TRL needs a second forward pass"),
-        ({"packing": True, "packing_strategy": "wrapped"}, {}, "^packing_strategy wrapped: it sep"),
-        ({"packing": True, "max_length": None}, {}, "^packing without max_length: set max_length"),
-        (
-            {"gradient_share_steps": 5, "torch_compile": True},
-            {},
-            "^gradient_share_steps: it needs several backward passes",
-        ),
-        ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset: the data "),
-        (
-            {},
-            {"peft_config": PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
-            "^PROMPT_TUNING: it puts tokens before the prompt",
-        ),
+        ({"useful_layers": [0, 3]}, "^useful layer 3: the model has layers 0 to 2 only$"),
+        ({"gradient_checkpointing": True, "gradient_checkpointing_kwargs": _REENTRANT}, _DROPS),
+        ({"activation_checkpointing": True, "activation_checkpointing_kwargs": _REENTRANT}, _DROPS),
+        ({"label_smoothing_factor": 0.1}, "^label_smoothing_factor: TRL needs a second forward"),
+        ({"packing": True, "packing_strategy": "wrapped"}, "^packing_strategy wrapped: it separat"),
+        ({"packing": True, "max_length": None}, "^packing without max_length: set max_length"),
+        ({"gradient_share_steps": 5, "torch_compile": True}, "^gradient_share_steps: it needs sev"),
+        ({"dataset_kwargs": {"skip_prepare_dataset": True}}, "skip_prepare_dataset: the data "),
     ],
 )
 def test_settings_that_make_losses_wrong_are_refused_before_a_model_is_loaded(
-    weightless: Path, tmp_path: Path, options: dict[str, Any], others: dict[str, Any], message: str
+    weightless: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     args = settings(tmp_path / "out", **{**BOTH, **options})
     with refused(message):
-        make_trainer(str(weightless), args, ROWS, **others)
+        make_trainer(str(weightless), args, ROWS)
 
 
 def test_layers_are_not_checked_if_their_weight_is_0(tmp_path: Path) -> None:
@@ -157,7 +140,7 @@ def test_a_loss_that_does_nothing_is_a_warning(
     tmp_path: Path, options: dict[str, Any], warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings(tmp_path, **options)
-    assert [record.getMessage() for record in caplog.records] == [warning] * bool(warning)
+    assert caplog.messages == [warning] * bool(warning)
 
 
 # Layer reports ------------------------------------------------------------------------------------
@@ -301,11 +284,13 @@ def test_rows_that_trl_drops_are_a_warning(
     trainer = make_trainer(fresh_model(), args, rows)
     assert len(trainer.train_dataset) == 2
     said = "train data: 1 of 3 rows left out, of which max_length leaves only the prompt"
-    assert said in [record.getMessage() for record in caplog.records]
+    assert said in caplog.messages
 
 
 LARGE = Dataset.from_list([row(96, EOS)])
 LONG = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
+VIRTUAL = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
+SGD = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
 
 
 @pytest.mark.parametrize(
@@ -314,12 +299,9 @@ LONG = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
         ({}, LARGE, {}, "^train data: token 96, but the model has 96 embeddings; use the tok"),
         ({}, ROWS.remove_columns("probe_labels"), {}, "^train data: no row has a label among yes"),
         ({"packing": True, "max_length": 20}, LONG, {}, "^train data, row 1: 21 tokens, and max_l"),
-        (
-            {},
-            ROWS,
-            {"optimizers": (torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]), None)},
-            "^optimizers: it lacks the weights of the probes",
-        ),
+        ({}, ROWS, {"optimizers": (SGD, None)}, "^optimizers: it lacks the weights of the probes"),
+        ({}, ROWS, {"compute_loss_func": len}, "^compute_loss_func: TRL needs a second forward "),
+        ({}, ROWS, {"peft_config": VIRTUAL}, "^PROMPT_TUNING: it puts tokens before the prompt"),
     ],
 )
 def test_what_does_not_fit_a_model_is_refused(
@@ -407,20 +389,15 @@ def test_models_that_mix_concatenated_sequences_are_refused(
     )
 
 
-@pytest.mark.parametrize(("processes", "size", "rows"), [(2, 4, 8), (1, 3, 8), (2, 3, 8)])
-def test_rows_that_processes_repeat_are_a_warning(
-    processes: int, size: int, rows: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    args = SimpleNamespace(
-        world_size=processes, per_device_train_batch_size=size, dataloader_drop_last=False
-    )
-    warn_of_repeated_rows(ROWS.select(range(rows)), args)
-    said = [
+def test_rows_that_processes_repeat_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    for processes, size in ((2, 4), (1, 3), (2, 3)):
+        assert not caplog.messages
+        sizes = {"world_size": processes, "per_device_train_batch_size": size}
+        warn_of_repeated_rows(ROWS, SimpleNamespace(**sizes, dataloader_drop_last=False))
+    assert caplog.messages == [
         "train data: 8 rows are no multiple of 6, the batch size times 2 processes; accelerate "
         "trains on 4 of them twice in an epoch unless dataloader_drop_last is set"
     ]
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages == (said if (processes, size) == (2, 3) else [])
 
 
 @pytest.mark.parametrize(

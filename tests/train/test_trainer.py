@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,6 +14,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
+from safetensors import safe_open
 from safetensors.torch import load_file
 from small_models import ARCHITECTURES
 from torch import Tensor, nn
@@ -51,7 +52,6 @@ from pragworld_train import LayerLossesMixin, LayerSettings, ProbeLabelCollator
 from pragworld_train.hooks import token_mask
 from pragworld_train.probes import PROBES_FILE, load_probes
 
-TINY = Path(__file__).parents[2] / "pragworld_tasks" / "tiny"
 ROWS = make_rows(8)
 LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
 
@@ -66,10 +66,10 @@ def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gradients_by_hand(
-    model: Any, probes: dict[int, Any], rows: Sequence[Any] | None = None, **options: Any
+    model: Any, probes: dict[int, Any], **options: Any
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
     """Return the gradients of a step, by the trainer's names, and the losses."""
-    losses = by_hand(model, probes, list(ROWS if rows is None else rows), **options)
+    losses = by_hand(model, probes, list(ROWS), **options)
     losses["loss"].backward()  # type: ignore[no-untyped-call]
     trained_weights = [item for item in model.named_parameters() if item[1].requires_grad]
     found = {name: weight.grad for name, weight in trained_weights}
@@ -80,31 +80,23 @@ def gradients_by_hand(
     return {name: gradient for name, gradient in found.items() if gradient is not None}, numbers
 
 
-def step(folder: Path, model: Any = None, rows: Any = None, **options: Any) -> Any:
+def both_losses(folder: Path, model: Any = None, peft_config: Any = None, **options: Any) -> Any:
+    """Return a trainer on our rows with both losses."""
+    args = settings(folder, **{**BOTH, **options})
+    return make_trainer(model or fresh_model(), args, ROWS, peft_config=peft_config)
+
+
+def step(folder: Path, model: Any = None, **options: Any) -> Any:
     """Return the gradients of a step, its log, and the probes as they were before it."""
-    trainer = make_trainer(
-        fresh_model() if model is None else model,
-        settings(folder, **{**BOTH, **options}),
-        ROWS if rows is None else rows,
-    )
+    trainer = both_losses(folder, model, **options)
     probes = deepcopy(trainer.probes)
     return gradients(trainer), trainer.state.log_history[0], probes
 
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
 def test_a_micro_batch_is_one_forward_pass(tmp_path: Path, with_lora: bool) -> None:
-    trainer = make_trainer(
-        fresh_model(),
-        settings(
-            tmp_path,
-            **BOTH,
-            max_steps=3,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=2,
-        ),
-        make_rows(12),
-        peft_config=lora() if with_lora else None,
-    )
+    args = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 3}
+    trainer = both_losses(tmp_path, peft_config=lora() if with_lora else None, **args)
     model = trainer.model.get_base_model() if with_lora else trainer.model
     passes: Counter[str] = Counter()
     model.model.register_forward_hook(lambda *_: passes.update(["backbone"]))
@@ -239,10 +231,10 @@ def test_any_trainer_refuses_layers_that_its_model_lacks(tmp_path: Path) -> None
 
 
 def test_an_optimizer_made_before_training_trains_the_probes(tmp_path: Path) -> None:
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    trainer, usual = both_losses(tmp_path), both_losses(tmp_path)
     trainer.create_optimizer()
     trainer.train()
-    usual = trained(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    usual.train()
     assert same_bits(weights(trainer), weights(usual))
 
 
@@ -313,25 +305,22 @@ def test_compiled_by_inductor(tmp_path: Path, long_runs: None) -> None:
 def test_checkpointing_does_not_change_the_gradients_of_an_adapter(tmp_path: Path) -> None:
     found = []
     for checkpointing in (False, True):
-        args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
-        found.append(gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora())))
+        trainer = both_losses(tmp_path, peft_config=lora(), gradient_checkpointing=checkpointing)
+        found.append(gradients(trainer))
     assert_close(found[1], found[0])
 
 
 def test_the_model_may_already_have_an_adapter(tmp_path: Path) -> None:
-    args = settings(tmp_path, **BOTH)
-    expected = gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora()))
-    torch.manual_seed(args.seed)
-    found = gradients(make_trainer(get_peft_model(fresh_model(), lora()), args, ROWS))
+    expected = gradients(trainer := both_losses(tmp_path, peft_config=lora()))
+    torch.manual_seed(trainer.args.seed)
+    found = gradients(both_losses(tmp_path, get_peft_model(fresh_model(), lora())))
     assert same_bits(found, expected)
     assert any("label_probes" in name for name in found)
 
 
 def test_hooks_do_not_disable_checkpointing(tmp_path: Path) -> None:
     """Each layer runs a second time for its gradient."""
-    trainer = make_trainer(
-        fresh_model(), settings(tmp_path, **BOTH, gradient_checkpointing=True), ROWS
-    )
+    trainer = both_losses(tmp_path, gradient_checkpointing=True)
     calls: list[int] = []
     for layer in trainer.model.model.layers:
         # A second run ends once all tensors that the gradient needs exist, which may be before
@@ -356,9 +345,9 @@ def test_bfloat16_is_close(tmp_path: Path) -> None:
 
 def test_probes_of_a_model_in_bfloat16_are_in_float32_and_move(tmp_path: Path) -> None:
     """At the paper's learning rate, a step is lost in the rounding of bfloat16."""
-    rows, options = ROWS, {"optim": "adamw_torch", "learning_rate": 1e-4, "bf16": True}
+    options = {"optim": "adamw_torch", "learning_rate": 1e-4, "bf16": True}
     _, log, _ = step(tmp_path)
-    trainer = make_trainer(fresh_model().bfloat16(), settings(tmp_path, **BOTH, **options), rows)
+    trainer = both_losses(tmp_path, fresh_model().bfloat16(), **options)
     before = deepcopy(trainer.probes)
     trainer.train()
     for layer, probe in trainer.probes.items():
@@ -414,13 +403,8 @@ def test_accumulated_steps_equal_those_of_whole_batches(tmp_path: Path, with_lor
     rows = make_rows(20)  # the third step of an epoch has half as many examples
     found = []
     for size, steps in ((8, 1), (4, 2), (1, 8)):
-        args = settings(
-            tmp_path,
-            **BOTH,
-            max_steps=6,
-            per_device_train_batch_size=size,
-            gradient_accumulation_steps=steps,
-        )
+        sizes = {"per_device_train_batch_size": size, "gradient_accumulation_steps": steps}
+        args = settings(tmp_path, **BOTH, **sizes, max_steps=6)
         trainer = trained(fresh_model(), args, rows, peft_config=lora() if with_lora else None)
         assert trainer.state.epoch == 2
         found.append(weights(trainer))
@@ -438,7 +422,7 @@ def test_both_losses_are_whole_however_a_trainer_scales_its_own(
     tmp_path: Path, counts_items: bool, scaled: bool | None
 ) -> None:
     args = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH, **args), ROWS)
+    trainer = both_losses(tmp_path, **args)
     trainer.model_accepts_loss_kwargs, trainer.loss_is_scaled_for_ga = counts_items, scaled
     probes = deepcopy(trainer.probes)
     found = gradients(trainer)
@@ -451,7 +435,8 @@ def test_logged_losses_add_up_over_several_steps(tmp_path: Path) -> None:
     logs = []
     for every in (1, 3):
         options = {"max_steps": 6, "logging_steps": every, "per_device_train_batch_size": 3}
-        trainer = trained(fresh_model(), settings(tmp_path, **BOTH, **options), ROWS)
+        trainer = both_losses(tmp_path, **options)
+        trainer.train()
         logs.append(trainer.state.log_history)  # of batches of 3, 3 and 2 in each epoch
     for name in ("loss", "ula_loss", "hls_loss"):
         single, of_three = ([line[name] for line in log if name in line] for log in logs)
@@ -489,9 +474,7 @@ def test_gradient_shares_are_those_of_separate_backward_passes(tmp_path: Path, w
 
 def test_gradient_shares_are_measured_every_so_many_steps(tmp_path: Path) -> None:
     options = {"max_steps": 5, "per_device_train_batch_size": 4, "gradient_share_steps": 2}
-    trainer = make_trainer(
-        fresh_model(), settings(tmp_path, **BOTH, **options), ROWS, peft_config=lora()
-    )
+    trainer = both_losses(tmp_path, peft_config=lora(), **options)
     trainer.train()
     steps = [line["step"] for line in trainer.state.log_history if "ula_gradient_share" in line]
     assert steps == [1, 3, 5]
@@ -574,27 +557,19 @@ def test_the_evaluation_loss_is_that_of_plain_sft(tmp_path: Path, outputs: bool)
 def test_evaluation_between_steps_does_not_change_training(tmp_path: Path) -> None:
     found = []
     for evaluated in ("no", "steps"):
-        args = settings(
-            tmp_path,
-            **BOTH,
-            max_steps=4,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=2,
-            eval_strategy=evaluated,
-            eval_steps=1,
-        )
+        sizes = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+        evaluation = {"eval_strategy": evaluated, "eval_steps": 1}
+        args = settings(tmp_path, **BOTH, **sizes, **evaluation, max_steps=4)
         found.append(trained(fresh_model(), args, ROWS, eval_dataset=make_rows(5, seed=1)))
     assert same_bits(*map(weights, found))
 
 
 def test_the_accuracy_of_probes_is_logged(tmp_path: Path) -> None:
     """One probe always says yes and the other always no, so half of their answers are right."""
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    trainer = both_losses(tmp_path)
     with torch.no_grad():
-        for layer, answer in zip(
-            USEFUL, (torch.tensor([1e3, 0]), torch.tensor([0, 1e3])), strict=True
-        ):
-            trainer.probes[layer].outer.bias.copy_(answer)
+        for layer, answer in zip(USEFUL, ([1e3, 0], [0, 1e3]), strict=True):
+            trainer.probes[layer].outer.bias.copy_(torch.tensor(answer))
     trainer.train()
     assert trainer.state.log_history[0]["probe_accuracy"] == pytest.approx(0.5)
 
@@ -603,8 +578,7 @@ def test_the_accuracy_of_probes_is_logged(tmp_path: Path) -> None:
 def test_the_model_can_be_called_between_and_after_steps(
     tmp_path: Path, checkpointing: bool
 ) -> None:
-    args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
-    trainer = make_trainer(fresh_model(), args, ROWS)
+    trainer = both_losses(tmp_path, gradient_checkpointing=checkpointing)
     other = {"input_ids": torch.randint(7, 96, (3, 5))}
     for act in (lambda: None, trainer.train, lambda: trainer.evaluate(ROWS)):
         act()
@@ -618,7 +592,7 @@ def test_the_model_can_be_called_between_and_after_steps(
 
 
 def test_the_model_can_be_called_after_a_step_that_failed(tmp_path: Path) -> None:
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    trainer = both_losses(tmp_path)
 
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -626,10 +600,6 @@ def test_the_model_can_be_called_after_a_step_that_failed(tmp_path: Path) -> Non
     with trainer.model.model.norm.register_forward_hook(fail), pytest.raises(KeyboardInterrupt):
         trainer.train()
     trainer.model(input_ids=torch.ones(2, 3, dtype=torch.long))
-
-
-def hooks_of(model: Any) -> int:
-    return sum(len(module._forward_hooks) for module in model.modules())
 
 
 class _Save(TrainerCallback):
@@ -649,21 +619,14 @@ class _Save(TrainerCallback):
 def test_training_leaves_no_trace_in_the_model(
     tmp_path: Path, with_lora: bool, error: type[BaseException] | None
 ) -> None:
-    model = fresh_model()
-    options: dict[str, Any] = {
-        "peft_config": lora() if with_lora else None,
-        "callbacks": [_Save(tmp_path / "during", error)],
-    }
-    trainer = make_trainer(model, settings(tmp_path, **BOTH), ROWS, **options)
+    trainer = both_losses(tmp_path, peft_config=lora() if with_lora else None)
+    trainer.add_callback(_Save(tmp_path / "during", error))
     trainer.model.save_pretrained(tmp_path / "before")
-    if error is None:
+    with pytest.raises(error) if error else nullcontext():
         trainer.train()
-    else:
-        with pytest.raises(error):
-            trainer.train()
     trainer.model.save_pretrained(tmp_path / "after")
     trainer.evaluate(ROWS)
-    assert hooks_of(trainer.model) == 0
+    assert not any(module._forward_hooks for module in trainer.model.modules())
     assert not [name for name, _ in trainer.model.named_modules() if "probe" in name]
     names = [
         {*load_file(path)}
@@ -731,21 +694,17 @@ def test_an_adapter_is_saved_without_its_probes(tmp_path: Path) -> None:
         assert_same_probes(load_probes(folder), trainer.probes)
 
 
-def test_the_file_of_probes_has_plain_names_and_shapes(tmp_path: Path) -> None:
-    trainer = trained(fresh_model(), settings(tmp_path, **BOTH, probe_hidden_size=7), ROWS)
-    trainer.save_model()
+def test_the_file_of_probes_has_plain_names_shapes_and_classes(tmp_path: Path) -> None:
+    both_losses(tmp_path, probe_hidden_size=7).save_model()
+    shapes = {"inner.weight": [7, 32], "inner.bias": [7], "outer.weight": [2, 7], "outer.bias": [2]}
+    with safe_open(tmp_path / PROBES_FILE, "pt") as file:
+        assert json.loads(file.metadata()["classes"]) == ["yes", "no"]
     found = {name: [*weight.shape] for name, weight in load_file(tmp_path / PROBES_FILE).items()}
-    shapes = {
-        "inner.weight": [7, 32],
-        "inner.bias": [7],
-        "outer.weight": [2, 7],
-        "outer.bias": [2],
-    }
     assert found == {f"{layer}.{name}": shape for layer in USEFUL for name, shape in shapes.items()}
 
 
 def test_without_ula_no_probes_are_saved(tmp_path: Path) -> None:
-    trainer = trained(fresh_model(), settings(tmp_path, **{**BOTH, "ula_weight": 0.0}), ROWS)
+    trainer = both_losses(tmp_path, ula_weight=0.0)
     trainer.save_model()
     assert trainer.probes == {}
     assert not (tmp_path / PROBES_FILE).exists()
