@@ -40,7 +40,6 @@ def generate(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents that were generated."""
     return generate(tmp_path_factory.mktemp("mine") / "documents.jsonl")
 
 

@@ -41,11 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def utilities(folder: Path) -> ModuleType:
-    return load(folder / "utils.py")
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("exported_utils", path)
+    spec = importlib.util.spec_from_file_location("exported_utils", folder / "utils.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -19,7 +19,6 @@ SPLITS: list[ReleasedSplit] = [split for split in FILES if is_released(split)]
 
 
 def written(data: Path, out: Path) -> Path:
-    """Write the dataset of some data and return its folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAGWORLD_DATA", str(data))
         hub_dataset.main(["--out", str(out), "--name", "me/mine"])
@@ -32,10 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loaded(data: Path, split: ReleasedSplit, cache: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = load_dataset(
-        str(data), split, split="test", cache_dir=str(cache)
-    ).to_list()
-    return rows
+    return [*load_dataset(str(data), split, split="test", cache_dir=str(cache))]
 
 
 def document_of(row: dict[str, Any]) -> Document:
@@ -59,10 +55,8 @@ def test_the_released_labels_come_with_their_readings(released: Path, tmp_path: 
     assert documents_digest(list(map(document_of, rows))) == FILES["manual"].digest
     for row, readings in zip(rows, label_readings(), strict=True):
         assert row["answer"] == readings.gold
-        assert (row["disputed"], row["undetermined"]) == (
-            readings.is_disputed,
-            readings.is_undetermined,
-        )
+        assert row["disputed"] == readings.is_disputed
+        assert row["undetermined"] == readings.is_undetermined
         assert row["readings"] == readings.readings
         assert row["readings_sure"] == readings.sure
         assert row["reasons"] == readings.reasons

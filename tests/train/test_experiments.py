@@ -19,7 +19,6 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 @pytest.fixture(autouse=True)
 def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the scripts importable."""
     monkeypatch.syspath_prepend(EXPERIMENTS)
 
 

@@ -17,10 +17,8 @@ from torch import Tensor
 from train_runs import assert_close, distance, same_bits
 from transformers import AutoModelForCausalLM
 
-CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
 
-
-@pytest.fixture(scope="module", params=CONFIGURATIONS)
+@pytest.fixture(scope="module", params=["fsdp", "deepspeed_zero2"])
 def sharded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, long_runs: None
 ) -> Path:
