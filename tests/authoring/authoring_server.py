@@ -39,9 +39,9 @@ hardly here high indeed just late later long maybe more much near never now ofte
 perhaps quickly quite rarely rather really seldom simply slowly so sometimes soon still then there
 today together tomorrow tonight too twice usually very well yesterday yet
 """
-# Shares of labels that are wrong, of replies that are not the JSON that was asked for or have an
-# entity or a quotation that does not occur, and of requests that get status 429 or no response.
-SHARES = ("wrong", "malformed", "invented", "busy", "drop")
+# Shares of labels that are wrong, and of replies that are not the JSON that was asked for or have an
+# entity or a quotation that does not occur.
+SHARES = ("wrong", "malformed", "invented")
 
 
 def truth(context: str, question: str) -> str:
@@ -155,41 +155,24 @@ def read_prompt(user: str) -> tuple[str, Mapping[str, str]]:
 
 
 class Server(ChatServer):
-    """The server, how often each request was asked and answered, and the prompts of all."""
+    """The server, and how often each request was answered."""
 
     retry_after = "0.05"
 
-    def __init__(self, **shares: float) -> None:
-        super().__init__(self.play)
+    def __init__(self, failures: Mapping[int, str] | None = None, **shares: float) -> None:
+        super().__init__(self.play, failures)
         self.shares = {**dict.fromkeys(SHARES, 0.0), **shares}
         self.answered: Counter[str] = Counter()
-        self.asked: Counter[str] = Counter()
-        self.prompts: list[str] = []
         self._lock = threading.Lock()
 
-    def failure(self, body: Body) -> str:
-        content, user = _content(body)
-        with self._lock:
-            chance = random.Random(f"{content} {self.asked[content]}").random()
-            self.asked[content] += 1
-            self.prompts.append(read_prompt(user)[0])
-        if chance < self.shares["busy"]:
-            return "429"
-        return "drop" if chance < self.shares["busy"] + self.shares["drop"] else ""
-
     def play(self, body: Body) -> str:
-        content, user = _content(body)
+        user = body["messages"][-1]["content"]
+        content = hashlib.sha256(f"{body['model']} {user}".encode()).hexdigest()
         with self._lock:
             number = self.answered[content]
             self.answered[content] += 1
         model = PlayedModel(self.shares, random.Random(f"{content} draw {number}"))
         return model.reply(*read_prompt(user))
-
-
-def _content(body: Body) -> tuple[str, str]:
-    """Return a digest of what a request asks of which model, and the user's message."""
-    user = body["messages"][-1]["content"]
-    return hashlib.sha256(f"{body['model']} {user}".encode()).hexdigest(), user
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from authoring_server import INVENTED, Server, truth, write_seed
+from authoring_server import INVENTED, Server, read_prompt, truth, write_seed
 from command_runs import Program, refused
 from json_lines import read_lines, write_lines
 
@@ -52,7 +52,7 @@ def groups_in(out: Path) -> set[int]:
 def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
     seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
     journal, log = out / "replies.jsonl", tmp_path / "log"
-    with Server(wrong=0.1, invented=0.05, busy=0.02, drop=0.01).running() as server:
+    with Server({30: "429", 50: "drop", 90: "429"}, wrong=0.1, invented=0.05).running() as server:
         five = ("--panel", *["writer"] * 5)
         arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
         program = Program("pragworld-tasks", *arguments, log=log)
@@ -65,10 +65,10 @@ def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
         keys = [line["key"] for line in read_lines(journal) if "key" in line]
         assert len({*keys}) == len(keys)
         assert 0 <= server.answered.total() - len(keys) <= CONCURRENCY
-        before, asked = files_of(out), server.asked.total()
+        before, asked = files_of(out), len(server.bodies)
         main(arguments)
     assert files_of(out) == before
-    assert server.asked.total() == asked
+    assert len(server.bodies) == asked
 
     documents = pragworld_tasks.read_documents(out / "documents.jsonl")
     sizes = Counter(document.group for document in documents)
@@ -118,7 +118,8 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
                 write_records(out / "decisions.jsonl", [decision])
         main(authoring(seeds, server.url, "--groups", "4"))
     assert len(groups_in(out) - {rejected}) == len(groups_in(out)) == 3
-    assert sum(name.startswith("entities") for name in server.prompts) < 9  # no more than needed
+    prompts = [read_prompt(body["messages"][-1]["content"])[0] for body in server.bodies]
+    assert sum(name.startswith("entities") for name in prompts) < 9  # no more than needed
     assert (out / "replies.jsonl").read_bytes().startswith(journal)
     assert set(server.answered.values()) == {1}
 
@@ -181,7 +182,7 @@ def test_existing_documents_are_labelled_and_found_again(tmp_path: Path) -> None
     with Server().running() as server:
         places = ("--documents", str(path), "--base-url", server.url, "--out", str(out))
         main(["author", *places, "--model", "home", "--panel", "home", "home", "away"])
-        assert server.asked.total() == 3 * len(lines)
+        assert len(server.bodies) == 3 * len(lines)
     assert [line["row"] for line in read_lines(out / "votes.jsonl")] == [0, 2, 1, 3]
     written = pragworld_tasks.read_documents(out / "documents.jsonl")
     assert [(document.context, document.answer) for document in written] == [

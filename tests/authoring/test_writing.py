@@ -104,14 +104,6 @@ def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
     assert dropped_by(asking)[-1] == "the seed has fewer than two entities of a kind"
 
 
-@given(st.integers(0, 1000))
-def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
-    first, second = writing.draw_triplets(HOUSE, StableRandom(str(seed)))
-    for name, other, names in zip(first, second, map(HOUSE.all, ENTITY_KINDS), strict=True):
-        assert name != other
-        assert {name, other} <= {*names}
-
-
 TEXTS = (
     "Where are the {0[1]}?",
     "{0[0]} left them in the {0[2]}.",

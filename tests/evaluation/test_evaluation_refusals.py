@@ -32,7 +32,7 @@ YES = {"response": "yes"}
 DOC = asdict(MANUAL[0])
 
 
-def samples(record: dict[str, Any] | None = None, **changes: Any) -> list[dict[str, Any]]:
+def samples(**changes: Any) -> list[dict[str, Any]]:
     """Samples of the manual split, with changes to the first document."""
     logged = [{"doc": {**doc}, "filtered_resps": ["no"]} for doc in data_set_rows(MANUAL)]
     logged[0]["doc"] = {**logged[0]["doc"], **changes}  # type: ignore[dict-item]
@@ -85,7 +85,6 @@ FILES_HERE: dict[str, str] = {
     [
         ("none.jsonl --split manual", "none.jsonl: No such file or directory"),
         ("plain.jsonl", "plain.jsonl: the responses name no split; pass --split, or put it before"),
-        ("plain.jsonl --split manual", "plain.jsonl: 1 responses for 10 documents; pass a resp"),
         ("plain.jsonl --split own", "the responses do not hold their documents; pass lm-eval's"),
         ("manual:plain.jsonl --split generated", "responses to the split manual, not to generated"),
         ("entity_tracking:readings:majority", "to the split manual, not to entity_tracking"),

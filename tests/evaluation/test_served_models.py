@@ -53,14 +53,12 @@ class Study(Output):
         }
 
     def start(self, script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        """Start one of the examples."""
         path = ROOT / "examples" / "vllm" / script
         command = [str(path), self.model, *arguments]
         return subprocess.Popen(command, env=self._environment, text=True, **options)
 
     @contextmanager
     def serve(self) -> Iterator[None]:
-        """Serve the model, and end the server if it still runs."""
         self._requests.unlink(missing_ok=True)
         process = self.start("serve.sh", "--port", self._port)
         while not self._requests.exists():
@@ -82,7 +80,6 @@ class Study(Output):
         return read_lines(self._requests)
 
     def run(self, script: str, *arguments: str) -> None:
-        """Run one of the examples to its end."""
         process = self.start(script, *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         output, _ = process.communicate()
         assert process.returncode == 0, output
@@ -126,7 +123,6 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def single(
     model: Path, collected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Study:
-    """A study with one request at a time."""
     study = Study(model, tmp_path_factory.mktemp("single"), concurrent=1)
     with study.serve():
         study.run("evaluate.sh", *GENERATED)
@@ -136,7 +132,6 @@ def single(
 
 @pytest.fixture
 def several(model: Path, tmp_path: Path) -> Study:
-    """A study with several requests at a time."""
     return Study(model, tmp_path, concurrent=CONCURRENT)
 
 

@@ -71,7 +71,6 @@ class Handler(JsonHandler):
         self.send(200 if self.path == "/health" else 404, b"", "text/plain")
 
     def post(self, body: Any) -> None:
-        """Reply to a request for a completion."""
         assert body["model"] == self.engine.name
         with _ONE_AT_A_TIME:
             _log({name: body[name] for name in ("temperature", "seed", "max_tokens")})
@@ -106,7 +105,6 @@ def _log(line: Any) -> None:
 
 
 def main() -> None:
-    """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("command", choices=["serve"])
     parser.add_argument("model")

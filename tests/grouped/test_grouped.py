@@ -24,7 +24,6 @@ BOTH = ("robust_acc", "acc")
 
 
 def sample(number: int, group: Any, score: Any, **fields: Any) -> dict[str, Any]:
-    """A line as lm-eval writes it."""
     content = {"doc_id": number, "doc": {"group": group, "id": f"{group}_{number}"}, "target": "no"}
     known = {"filter": "none", "metrics": ["acc"], "doc_hash": f"{number}", "target_hash": ""}
     return {**content, "resps": [["x"]], **known, "acc": score, **fields}

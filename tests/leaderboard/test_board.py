@@ -40,7 +40,6 @@ from pragworld_tasks.text import format_interval, format_p, format_percent, form
 
 
 def _page(path: Path) -> Any:
-    """Return the root of a page."""
     return lxml.html.parse(str(path), lxml.html.HTMLParser(encoding="utf-8")).getroot()
 
 

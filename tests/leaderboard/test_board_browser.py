@@ -71,7 +71,6 @@ def test_every_two_runs_are_compared_as_by_compare_scores(
     page.goto((site / "generated-compare.html").as_uri())
 
     def cells(table: str) -> list[str]:
-        """Return the texts of the cells of a table, without its heads."""
         texts: list[str] = page.locator(f"[data-{table}] tbody td").all_inner_texts()
         return texts
 

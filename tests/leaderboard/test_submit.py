@@ -107,7 +107,6 @@ def test_released_runs_are_marked_as_the_papers() -> None:
 
 @pytest.fixture
 def record(sample_data: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a run record in the current folder."""
     monkeypatch.chdir(tmp_path)
     write_json(Path("record.json"), to_run().record.to_json())
     return "record.json"

@@ -50,7 +50,6 @@ Change = Callable[[Any], None]
 
 
 def write_run(folder: Path, task: str, results: Any, samples: list[Any]) -> Path:
-    """Write a folder as lm-eval does."""
     folder.mkdir(parents=True)
     (folder / f"results_{DATE}.json").write_text(json.dumps(results))
     write_lines(folder / f"samples_{task}_{DATE}.jsonl", samples)
@@ -101,12 +100,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def submission(runs: Path, tmp_path: Path) -> Path:
-    """A copy of the submission, to be changed."""
     return Path(shutil.copytree(runs / "mine", tmp_path / "submission"))
 
 
 def put(*place: str | int, value: Any) -> Change:
-    """A change of JSON at a place."""
 
     def change(content: Any) -> None:
         for key in place[:-1]:
@@ -138,7 +135,6 @@ def put_pipe(path: Path) -> None:
 
 
 def respond(response: str) -> Change:
-    """A change of a sample to another response."""
     return lambda line: line.update(resps=[[response]], filtered_resps=[response])
 
 
@@ -160,7 +156,6 @@ def edit(submission: Path, where: str | int, change: Change) -> None:
 
 
 def verdict(submission: Path) -> str:
-    """Return the line that `verify` prints about a submission."""
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         main(["verify", str(submission)])
     (line,) = printed.getvalue().splitlines()
@@ -168,7 +163,6 @@ def verdict(submission: Path) -> str:
 
 
 def submit(run: Path, out: Path) -> Path:
-    """Return the submission of a run, written into a folder."""
     main(["submit", str(run), "--to", "leaderboard", "--out", str(out)])
     return out
 
@@ -177,8 +171,6 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
     assert re.search(r"someone/base, generated: robust_acc \d", verdict(submission))
     assert "hf_secret" not in (submission / "record.json").read_text()
     (record,) = read_run_records(submission / "record.json").values()
-    assert (record.model.name, record.model.adapter) == ("someone/base", "someone/adapter")
-    assert record.environment.generation == {"do_sample": False, "max_gen_toks": 1024}
     (run,) = load_runs([str(submission)])  # generates the documents from the settings
     assert run.name == "base + adapter"
     assert run.record == record

@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +40,14 @@ from pragworld_train.arguments import make_parser
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = ("bash", "python")
+# What reads the text of a file; any text is `bibtex`, `math` and `text`.
+FORMATS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "jsonl": lambda text: [json.loads(line) for line in text.splitlines()],
+    "toml": tomllib.loads,
+    "yaml": lambda text: list(yaml.compose_all(text)),
+    **dict.fromkeys(("bibtex", "math", "text"), str),
+}
 # What the commands of a checkout refer to.
 CHECKOUT = (
     *("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks"),
@@ -74,29 +83,18 @@ _INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page.
+    """A fenced block of a page; what it has not is empty."""
 
-    Attributes:
-        place: The page, the number of the block and its heading, for messages.
-        language: The word behind the fence.
-        title: The name of the file that it shows; empty if it shows none.
-        marker: The name of the comment before it; empty if there is none.
-        remark: The rest of that comment.
-        section: The heading that it is under.
-        text: The lines between the fences.
-    """
-
-    place: str
+    place: str  # for messages
     language: str
-    title: str
-    marker: str
-    remark: str
+    title: str  # the name of the file that it shows
+    marker: str  # the name of the comment before it
+    remark: str  # the rest of that comment
     section: str
     text: str
 
     @property
     def is_output(self) -> bool:
-        """Whether it shows what the block before it prints."""
         return self.language == "text" and not self.title
 
 
@@ -123,7 +121,6 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def prose(page: Path) -> str:
-    """Return the text of a page without its fenced blocks."""
     return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
@@ -138,7 +135,6 @@ class Shell:
     """A folder for the blocks of a page, and a shell for their commands."""
 
     def __init__(self, folder: Path) -> None:
-        """Lay the folder out as a checkout."""
         self.folder = folder
         for name in CHECKOUT:
             (folder / name).symlink_to(ROOT / name)
@@ -171,7 +167,6 @@ class Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
-    """A shell in a folder of its own."""
     return Shell(tmp_path)
 
 
@@ -190,7 +185,8 @@ def test_a_page_runs_as_shown(page: Path, shell: Shell) -> None:
             assert before.language in COMMANDS, f"{block.place}: the output of what?"
             assert before.section == block.section, f"{block.place}: the output of what?"
         else:
-            check_format(block)
+            assert block.language in FORMATS, f"{block.place}: language {block.language!r}"
+            FORMATS[block.language](block.text)
             if block.title:
                 path = shell.folder / block.title
                 path.parent.mkdir(exist_ok=True)
@@ -223,22 +219,6 @@ def run_block(block: Block, shell: Shell) -> str | None:
                 return None
             environment["PRAGWORLD_DATA"] = released
     return shell.run(block.remark or commands, block.place, **environment)
-
-
-def check_format(block: Block) -> None:
-    """Check that a file is in the format that its block names."""
-    match block.language:
-        case "json":
-            json.loads(block.text)
-        case "jsonl":
-            for line in block.text.splitlines():
-                json.loads(line)
-        case "toml":
-            tomllib.loads(block.text)
-        case "yaml":
-            list(yaml.compose_all(block.text))
-        case language:
-            assert language in ("bibtex", "math", "text"), f"{block.place}: language {language!r}"
 
 
 def test_tasks_exist() -> None:

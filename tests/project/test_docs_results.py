@@ -36,20 +36,12 @@ RESULTS, LABELS, METRICS, BENCHMARKS = (
 Rows = list[dict[str, str]]
 
 
-def tables(page: str) -> list[Rows]:
-    """The tables of a page outside its fenced blocks: rows as cells by their header."""
-    prose = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
-    found = []
-    for text in re.findall(r"(?:^\|.*\|\n)+", prose, re.MULTILINE):
-        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-        found.append([dict(zip(lines[0], row, strict=True)) for row in lines[2:]])
-    return found
-
-
 def table(page: str, header: str) -> Rows:
-    """The one table of a page that has a column of that name."""
-    (rows,) = [rows for rows in tables(page) if header in rows[0]]
-    return rows
+    """The one table of a page that has a column of that name: rows as cells by their header."""
+    tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
+    (text,) = [text for text in tables if header in text.partition("\n")[0]]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    return [dict(zip(lines[0], row, strict=True)) for row in lines[2:]]
 
 
 def says(page: str, *claims: str) -> None:
@@ -109,9 +101,6 @@ def test_the_example_of_the_first_pages(name: str, items: list[Item]) -> None:
     assert [item.document.answer for item in group].count("yes") == 4
     both = zip(original.answers.values(), altered.answers.values(), strict=True)
     assert [*both].count(("yes", "yes")) == 7
-
-
-# What do real models score? -----------------------------------------------------------------------
 
 
 def with_interval(share: Share) -> str:
@@ -241,9 +230,6 @@ def test_entity_tracking_and_table_3(released: Path) -> None:
     says(RESULTS, f"differ by up to {max(far.values()):.1f} points")
 
 
-# Which labels are disputed? -----------------------------------------------------------------------
-
-
 def test_the_table_of_disputed_labels(documents: list[Document], items: list[Item]) -> None:
     rows: list[int] = []
     for line in table(LABELS, "Why it is disputed"):
@@ -303,22 +289,13 @@ def test_the_metrics_of_gpt_35(reports: dict[str, ScoreReport]) -> None:
         assert shown[name]["GPT-3.5, manual split"] in (figure, figure.partition(" = ")[0])
 
 
-# Which questions are hard, and why? ---------------------------------------------------------------
-
-
 class Answers:
-    """How the models answer the manual split, as arrays.
+    """How the models answer the manual split: arrays of documents, or of [models, documents].
 
-    Attributes:
-        correct: [models, documents] whether each answer is as labelled, the best model first.
-        original: [models, documents] whether the original of the document's group is.
-        yes, flips, keeps, disputed: [documents] gold answer, effect, and what the readers say.
-        kind, alteration: [documents] type of question, and alteration.
-        group: [documents] number of the group.
+    `original` says whether the answer to the original of a document's group is as labelled.
     """
 
     def __init__(self, items: list[Item], models: list[str]) -> None:
-        """Read the items."""
         documents = [item.document for item in items]
         self.correct = np.array(
             [[item.answers[model] == item.document.answer for item in items] for model in models]
@@ -334,7 +311,6 @@ class Answers:
         self.alteration = np.array([document.alteration or "" for document in documents])
 
     def accuracy(self, covered: Bools, models: slice = slice(None)) -> str:
-        """The share of answers as labelled, in percent."""
         return f"{100 * self.correct[models][:, covered].mean():.1f}"
 
     def given_the_original(self, covered: Bools, models: slice = slice(None)) -> str:
@@ -342,7 +318,6 @@ class Answers:
         return f"{100 * self.share_given_the_original(covered, models):.1f}"
 
     def share_given_the_original(self, covered: Bools, models: slice) -> float:
-        """The same as a number."""
         original = self.original[models][:, covered]
         return float(self.correct[models][:, covered][original].mean())
 

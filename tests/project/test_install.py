@@ -99,7 +99,6 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Return an environment with the wheel and its required dependencies."""
     (wheel,) = distributions.glob("pragworld-*.whl")
     environment = Environment(tmp_path_factory.mktemp("install") / "environment")
     if os.environ.get("PRAGWORLD_LONG"):
@@ -114,7 +113,6 @@ def environment(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
-    """Link the tasks, run one by its name alone, and unlink them."""
     folder = tasks / "pragworld"
     process = environment.run("pragworld-tasks", "link")
     assert process.stdout == f"linked 48 tasks and groups in {folder}\n", process.stderr

@@ -24,7 +24,6 @@ METADATA = '{"split":"validation","groups":4}'
 
 
 def study(out: Path, model: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start the study of a model, with a log."""
     environment = {
         **os.environ,
         "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}",

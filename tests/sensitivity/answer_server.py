@@ -40,7 +40,6 @@ def answer(prompt: str, times_before: int, readable: float) -> str:
 
 
 def answer_server(readable: float = 0.95) -> ChatServer:
-    """Return a server of which a share of the answers has a number."""
     asked: Counter[str] = Counter()
     lock = threading.Lock()
 
