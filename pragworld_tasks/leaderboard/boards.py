@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pragworld_tasks.data.documents import check_yes_no
 from pragworld_tasks.errors import InputError
@@ -20,8 +21,6 @@ from pragworld_tasks.grouped.grouped_report import GroupedReport, score_groups
 from pragworld_tasks.grouped.item_analysis import Item, analyze_items
 
 SIGNIFICANT = 0.05
-# Columns of a leaderboard that show a metric as the released code computes it.
-RELEASED = {f"{metric}-released": metric for metric in ("robust_acc", "acc")}
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,12 @@ class BoardRun:
     record: RunRecord
     report: ScoreReport
     files: Sequence[Path] = ()
+
+    @property
+    def answers(self) -> Sequence[Any]:
+        """The answer to each document; of a run by groups, scores and texts."""
+        report = self.report
+        return report.scored if isinstance(report, GroupedReport) else report.predictions.ours
 
     @property
     def columns(self) -> dict[str, Share | None]:
@@ -73,6 +78,12 @@ class Board:
     def models(self) -> list[BoardRun]:
         """The runs of models: all but those of the readers of the labels."""
         return [run for run in self.runs if run.record.source != "readings"]
+
+    @property
+    def added(self) -> list[BoardRun]:
+        """The runs of models that stand beside released ones; none where nothing is released."""
+        added = [run for run in self.models if run.record.source != "published"]
+        return added if len(added) < len(self.models) else []
 
     @cached_property
     def ranks(self) -> dict[str, Rank]:

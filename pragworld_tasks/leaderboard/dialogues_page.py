@@ -31,7 +31,6 @@ def dialogues_content(board: Board) -> dict[str, Any]:
             "groups": [document.group for document in board.report.documents],
             "runs": [_answers(run) for run in board.runs],
         },
-        "models": len(board.models),
     }
 
 

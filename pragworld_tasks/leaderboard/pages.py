@@ -15,7 +15,7 @@ from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import METRIC_TEXTS
 from pragworld_tasks.evaluation.published import published_rows
 from pragworld_tasks.layers.page import ranges
-from pragworld_tasks.leaderboard.boards import RELEASED, SIGNIFICANT, Board
+from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
 from pragworld_tasks.leaderboard.run_page import lm_eval_command, run_content
 from pragworld_tasks.sensitivity.report import SensitivityReport, share_text
@@ -34,10 +34,6 @@ _TEMPLATES = "site_templates"
 _PACKAGES = ("pragworld_tasks.leaderboard", "pragworld_tasks.layers")
 _LABELS = {name: text["label"] for name, text in METRIC_TEXTS.items()}
 _MEANINGS = {name: text["meaning"] for name, text in METRIC_TEXTS.items()}
-_RELEASED_MEANING = (
-    "as the released code groups documents and reads responses, for the paper's tables"
-)
-_SHOWN_AT_FIRST = {"robust_acc", "robust_acc_undisputed", "acc", "consistency", "unreadable"}
 
 
 def render_site(
@@ -57,11 +53,8 @@ def render_site(
             boards=boards, views=views, board=board, **content
         )
 
-    splits = {board.report.split for board in boards}
-    tables = [(board, _published(board.report.split)) for board in boards]
-    has_dialogues = all(board.dialogues_page for board in boards)
-    published = [_published(split) for split in FILES if has_dialogues and split not in splits]
-    yield "index.html", page("leaderboard.html", None, tables=tables, published=published)
+    published = {split: _published(split) for split in FILES}
+    yield "index.html", page("leaderboard.html", None, published=published)
     for board in boards:
         if board.dialogues_page:
             dialogues = page("dialogues.html", board, **dialogues_content(board))
@@ -96,10 +89,8 @@ def _environment() -> Environment:
     }
     environment.tests["nan"] = math.isnan
     environment.globals |= {
-        "labels": _LABELS
-        | {key: f"{_LABELS[name]}, released scoring" for key, name in RELEASED.items()},
-        "meanings": _MEANINGS | dict.fromkeys(RELEASED, _RELEASED_MEANING),
-        "shown_at_first": _SHOWN_AT_FIRST | {*RELEASED},
+        "labels": _LABELS,
+        "meanings": _MEANINGS,
         "alterations": ALTERATIONS,
         "significant": SIGNIFICANT,
         "version": version("pragworld"),
@@ -128,7 +119,6 @@ def _pairs(board: Board) -> dict[str, Any]:
         right = [run.report.tallies["robust_acc"].right for run in board.runs]
     return {
         "runs": list(place),
-        "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],
         "percents": [
             [format_percent(run.report.metrics[name].percent) for name in metrics]
             for run in board.runs

@@ -95,7 +95,9 @@ def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, si
         assert row[1].startswith(run.name)
         assert (row[0], row[-1]) == (f"{rank.place} {rank.low} to {rank.high}", str(len(alike)))
         for name, p in alike.items():
-            assert f"{name} (p = {p:.3g})" in detail[0]
+            apart = board.ranks[name].low > rank.high or rank.low > board.ranks[name].high
+            note = "; the rank intervals don’t overlap" if apart else ")"
+            assert f"{name} (p = {p:.3g}{note}" in detail[0]
 
 
 def test_groups_of_any_numbers_are_shown_once_whatever_the_order_of_documents(
@@ -168,7 +170,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
     clear = layer_reports()[0]
     selected = [clear.selected(role, "evidence") for role in ("useful", "harmful")]
     assert selected == [[1], [3]]
-    assert len(page.xpath("//rect[@class='evident']")) == 2
+    assert len(page.xpath("//*[contains(@class, 'evident')]")) == 2
     patching = read_patching(EXAMPLES / "patching.json")
     average = patching.averages()["all"]
     shown = _rows(page, "data-patched", "tiny")[1:]
@@ -205,18 +207,26 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path) -> None:
         assert "unsafe" not in policy
 
 
-def test_a_run_with_unreadable_responses_is_marked(tmp_path: Path) -> None:
+def test_unreadable_responses_same_answers_and_added_runs_are_marked(tmp_path: Path) -> None:
     documents = read_split("manual", SAMPLES / FILES["manual"].path)
     mute = make_run("mute", documents, ["The answer is no."] * 7 + ["", "", "Yes or no"])
-    boards = make_boards([mute, make_run("clear", documents)])
+    paper = make_run("paper", documents, source="published")
+    boards = make_boards([mute, make_run("clear", documents), paper])
     write_site(render_site(boards), tmp_path / "site", overwrite=False)
     page = _page(tmp_path / "site" / "index.html")
-    (tag,) = page.xpath("//th/span[@class='tag warn']")
-    assert tag.text == "30.00\N{NO-BREAK SPACE}% unreadable"
-    assert tag.getparent().getparent().getparent().get("data-run") == "mute"
-    assert "max_gen_toks" in tag.get("title")
+    tags = page.xpath("//tbody[@data-run]//th/span[contains(@class, 'tag')]")
+    assert [" ".join(tag.text_content().split()) for tag in tags] == [
+        *("same answers as paper", "added", "same answers as clear", "released"),
+        *("30.00 % unreadable", "added"),
+    ]
+    assert "max_gen_toks" in tags[-2].get("title")
+    opened = _page(tmp_path / "site" / "manual-compare.html").xpath("//option[@selected]")
+    assert [(run.text, run.getparent().get("label")) for run in opened] == [
+        ("clear", "Added"),
+        ("mute", "Added"),
+    ]
     cells = page.xpath("//td[@data-key='robust_acc-released']")
-    assert [cell.text_content().split()[:2] for cell in cells][1] == ["not", "applicable"]
+    assert [cell.text_content().split()[:2] for cell in cells][-1] == ["not", "applicable"]
     (reasons,) = _page(tmp_path / "site" / "manual-run-mute.html").xpath("//p[@data-unreadable]")
     assert reasons.text_content().startswith("Unreadable: 3 (2 empty, 1 both). 3 of 10 responses")
 

@@ -12,6 +12,19 @@ const embedded = () => JSON.parse(document.getElementById("data").textContent);
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
+// Tables that are wider than their place ---------------------------------------------------------
+
+const watchWidth = (scroller) => {
+  const update = () => {
+    const hidden = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft;
+    scroller.toggleAttribute("data-more", hidden > 1);
+  };
+  const observer = new ResizeObserver(update);
+  observer.observe(scroller);
+  observer.observe(scroller.querySelector("table"));
+  scroller.addEventListener("scroll", update, { passive: true });
+};
+
 // The leaderboard -------------------------------------------------------------------------------
 
 const cellOf = (body, column) => body.rows[0].cells[column];
@@ -59,18 +72,21 @@ const startBoard = (board) => {
     box.addEventListener("change", () => choose(box));
     choose(box);
   }
+  const onlyAdded = board.querySelector("[data-only-added]");
   const update = () => {
+    const isAll = !filter.value && !(onlyAdded && onlyAdded.checked);
     const words = filter.value.toLowerCase().split(/\s+/);
     let matches = 0;
     for (const body of table.tBodies) {
       const name = body.dataset.run.toLowerCase();
-      body.hidden = !words.every((word) => name.includes(word));
+      const isLeftOut = onlyAdded && onlyAdded.checked && !body.matches(".added");
+      body.hidden = isLeftOut || !words.every((word) => name.includes(word));
       matches += !body.hidden;
     }
-    shown.textContent = filter.value
-      ? `${matches} of ${count(table.tBodies.length, "run")}`
-      : count(table.tBodies.length, "run");
+    const all = count(table.tBodies.length, "run");
+    shown.textContent = isAll ? all : `${matches} of ${all}`;
   };
+  if (onlyAdded) onlyAdded.addEventListener("change", update);
   filter.addEventListener("input", update);
   update();
 };
@@ -209,16 +225,19 @@ const negated = (points) => (points === null ? null : -points);
 const signed = (points) =>
   points === null ? "-" : `${points < 0 ? "-" : "+"}${Math.abs(points).toFixed(2)}`;
 
+const leavesOutZero = ([, low, high]) => low > 0 || high < 0;
+
 const startCompare = () => {
   const data = embedded();
   const { dialogues } = document.getElementById("data").dataset;
   const form = document.querySelector("[data-compare]");
   const { first, second } = form.elements;
+  const figure = (content) => element("td", String(content), "number");
   const row = (heading, cells) => {
     const made = element("tr");
     const name = element("th", heading);
     name.scope = "row";
-    made.append(name, ...cells.map((cell) => element("td", String(cell), "number")));
+    made.append(name, ...cells.map(figure));
     return made;
   };
   const update = () => {
@@ -226,8 +245,11 @@ const startCompare = () => {
     const table = document.querySelector("[data-differences]").tBodies[0];
     const tests = document.querySelector("[data-tests]").tBodies[0];
     const verdict = document.querySelector("[data-verdict]");
+    const tags = [...document.querySelectorAll("[data-tags] > li")];
     const lists = ["first", "second"].map((side) => document.querySelector(`[data-only=${side}]`));
-    for (const part of [table, tests, ...lists]) part.replaceChildren();
+    for (const part of [tests, ...lists]) part.replaceChildren();
+    for (const line of table.rows) line.replaceChildren(line.cells[0]);
+    tags.forEach((item, run) => (item.hidden = run !== one && run !== other));
     if (one === other) {
       verdict.textContent = "Choose two different runs.";
       return;
@@ -240,22 +262,23 @@ const startCompare = () => {
     );
     const scale = Math.max(5, ...differences.flatMap(([, low, high]) => [-low, high]));
     differences.forEach(([point, low, high], number) => {
-      const [label, meaning] = data.metrics[number];
       const percents = [one, other].map((run) => data.percents[run][number]);
       const interval = low === null ? "-" : `${low.toFixed(2)} to ${high.toFixed(2)}`;
-      const line = row(label, [...percents, signed(point), interval]);
-      line.cells[0].title = meaning;
       const drawn = element("td", "", "drawn");
       if (point !== null && low !== null) drawn.append(intervalBar(low, point, high, scale));
-      line.append(drawn);
-      table.append(line);
+      const [difference, ends, ...figures] = [signed(point), interval, ...percents].map(figure);
+      table.rows[number].append(difference, ends, drawn, ...figures);
     });
     for (const [unit, ahead, behind, p] of pair.tests) {
       tests.append(row(unit, isFlipped ? [behind, ahead, p] : [ahead, behind, p]));
     }
     verdict.textContent =
       `${data.runs[one]} and ${data.runs[other]}: p = ${pair.p} over groups, ` +
-      (pair.differ ? "unlikely by chance alone." : "not told apart.");
+      (pair.differ ? "unlikely by chance alone." : "not told apart.") +
+      (pair.differ === leavesOutZero(pair.differences[0])
+        ? ""
+        : ` The interval ${pair.differ ? "includes" : "leaves out"} 0 all the same: it is a ` +
+          "bootstrap’s, which is approximate. Rely on the exact test.");
     [[one, other], [other, one]].forEach(([right, wrong], side) => {
       const only = [...data.right[right]]
         .flatMap((digit, place) =>
@@ -288,6 +311,7 @@ const startCompare = () => {
 // -----------------------------------------------------------------------------------------------
 
 const { page } = document.body.dataset;
+document.querySelectorAll(".scroll").forEach(watchWidth);
 if (page === "leaderboard") document.querySelectorAll("[data-board]").forEach(startBoard);
 if (page === "dialogues") startDialogues();
 if (page === "compare") startCompare();
