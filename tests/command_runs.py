@@ -81,15 +81,17 @@ def refused(pattern: str) -> Iterator[io.StringIO]:
 
 
 def run_program(
-    name: str, *arguments: str | Path, **environment: str
+    name: str, *arguments: str | Path, status: int = 0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command, or `python`, in a fork of a process that has imported torch and lm-eval."""
-    return subprocess.run(
-        [str(programs() / name), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    """Run a command, or `python`, in a fork of a process that has imported torch and lm-eval.
+
+    It has to end with an exit status.
+    """
+    command = [str(programs() / name), *map(str, arguments)]
+    variables = {**os.environ, **environment}
+    process = subprocess.run(command, capture_output=True, text=True, env=variables)
+    assert process.returncode == status, process.stderr
+    return process
 
 
 def run_in_two_processes(
@@ -97,7 +99,8 @@ def run_in_two_processes(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in two processes, which torchrun launches and connects."""
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python")
-    return run_program("python", *launcher, programs() / name, *arguments, **environment)
+    words = [*launcher, programs() / name, *arguments]
+    return run_program("python", *words, status=0, **environment)
 
 
 class Program:

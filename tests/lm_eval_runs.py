@@ -56,7 +56,6 @@ class Evaluation(Output):
 
     def __init__(self, process: subprocess.CompletedProcess[str], output: Path) -> None:
         super().__init__(output)
-        self.returncode = process.returncode
         self.stdout = process.stdout
         self.log = process.stderr
         files = self._result_files()
@@ -81,6 +80,7 @@ def run_lm_eval(
     data: Path = SAMPLES,
     two_processes: bool = False,
     whole_index: bool = False,
+    status: int = 0,
 ) -> Evaluation:
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
     words = ["--include_path", str(ROOT / "pragworld_tasks" / "task_configs"), *arguments]
@@ -91,7 +91,7 @@ def run_lm_eval(
         words = ["hf-cpu-parallel" if word == "hf" else word for word in words]
         process = run_in_two_processes("python", script, *words, **environment)
     else:
-        process = run_program("lm_eval", *words, **environment)
+        process = run_program("lm_eval", *words, status=status, **environment)
     return Evaluation(process, output)
 
 

@@ -26,7 +26,6 @@ def all_groups(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Evaluation:
 def test_every_task_puts_its_prompt_and_gives_the_figures_of_its_samples(
     all_groups: Evaluation, task: str
 ) -> None:
-    assert all_groups.returncode == 0, all_groups.log
     assert_table_is_score(all_groups, task, SAMPLES)
     prompt = evaluation_prompt if task in PAPER[:2] else label_prompt
     for document, sample in zip(documents_of(task, SAMPLES), all_groups.samples(task), strict=True):
@@ -57,7 +56,6 @@ def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Non
     evaluation = lm_eval(
         *model_arguments, "--tasks", ",".join(prompts), "--apply_chat_template", "--log_samples"
     )
-    assert evaluation.returncode == 0, evaluation.log
     unreadable = [evaluation.metrics(task)["unreadable"] for task in [*prompts][:3]]
     warned = re.findall(
         r"(\d+) of 10 responses .* have no readable .* max_gen_toks", evaluation.log
@@ -91,7 +89,6 @@ def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: 
             "--log_samples",
         ),
     )
-    assert evaluation.returncode == 0, evaluation.log
     assert set(evaluation.results["groups"]) >= {*groups, "world_model_travel"}
     of_group = evaluation.metrics("both")
     assert isinstance(of_group["acc"], float)
@@ -113,8 +110,8 @@ def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: 
 def test_data_that_cannot_be_had_is_one_line(
     lm_eval: LmEval, model_arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    evaluation = lm_eval(*model_arguments, "--tasks", "pragworld_manual", data=tmp_path / "none")
-    assert evaluation.returncode == 1
+    task = ("--tasks", "pragworld_manual")
+    evaluation = lm_eval(*model_arguments, *task, data=tmp_path / "none", status=1)
     assert "Traceback" not in evaluation.log
     assert evaluation.log.splitlines()[-1].endswith("none: no such folder; correct or unset it")
 
@@ -124,7 +121,6 @@ def test_two_processes_give_the_result_of_one(
 ) -> None:
     tasks = ("pragworld_manual", "pragworld_manual_mc", "pragworld_entity_tracking")
     two = lm_eval(*model_arguments, "--tasks", ",".join(tasks), "--log_samples", two_processes=True)
-    assert two.returncode == 0, two.log
     for task in tasks:
         assert two.metrics(task) == pytest.approx(all_groups.metrics(task), nan_ok=True)
         assert len(two.samples(task)) == len(all_groups.samples(task))

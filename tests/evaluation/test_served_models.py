@@ -180,7 +180,6 @@ def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
         *("--model", "hf", "--model_args", f"pretrained={single.model}", "--log_samples"),
         *("--tasks", f"{LABEL},{LIKELIER}", "--apply_chat_template", *GENERATED),
     )
-    assert inside.returncode == 0, inside.log
     for task in (LABEL, LIKELIER):
         assert single.metrics(task) == pytest.approx(inside.metrics(task))
     texts, likelihoods = (

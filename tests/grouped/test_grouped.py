@@ -82,7 +82,6 @@ def test_a_real_run_of_a_dummy_task(lm_eval: LmEval, tmp_path: Path) -> None:
     )
     words = "--model dummy --tasks five_groups --log_samples --include_path"
     evaluation = lm_eval(*words.split(), str(tmp_path))
-    assert evaluation.returncode == 0, evaluation.log
     path = evaluation.samples_file("five_groups")
     metrics, same = (pt.score_groups(path, by).metrics for by in ("doc.in.set", r"doc.id~(\d)-"))
     assert metrics == same

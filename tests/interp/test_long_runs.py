@@ -31,8 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"
-        process = run_program("pragworld-interp", *command, "--out", out)
-        assert process.returncode == 0, process.stderr
+        run_program("pragworld-interp", *command, "--out", out)
         assert [path.name for path in out.parent.iterdir()] == [out.name]  # no journal is left
         found[name] = out.read_bytes()
     return found
@@ -69,8 +68,7 @@ def test_an_interrupted_run_resumes_and_gives_the_same_bytes(
     assert 2 < len(lines) < 7
     # As if the kill had come in the middle of a write.
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-7])
-    process_again = run_program("pragworld-interp", *command, "--out", out)
-    assert process_again.returncode == 0, process_again.stderr
+    run_program("pragworld-interp", *command, "--out", out)
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -80,8 +78,7 @@ def test_two_processes_give_the_same_file_as_one(
     name: str, command: tuple[str, ...], whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "results"
-    process = run_in_two_processes("pragworld-interp", *command, "--out", out)
-    assert process.returncode == 0, process.stderr
+    run_in_two_processes("pragworld-interp", *command, "--out", out)
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 

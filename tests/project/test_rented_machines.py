@@ -85,11 +85,10 @@ def test_a_preempted_study_resumes_on_another_machine(tmp_path: Path) -> None:
     assert log.count("'loss'") == 4 - trained
     assert (out / "board" / "index.html").exists()
     single = tmp_path / "layers.json"
-    sweep = run_program(
+    run_program(
         *("pragworld-interp", "ablate", "--model", model, "--split", "generated"),
         *("--metadata", METADATA, "--out", single),
     )
-    assert sweep.returncode == 0, sweep.stderr
     assert (out / "layers" / name / "layers.json").read_bytes() == single.read_bytes()
 
 
