@@ -13,9 +13,9 @@ from train_runs import (
     BOTH,
     EOS,
     assert_close,
-    by_hand,
     fresh_model,
     gradients,
+    gradients_by_hand,
     make_trainer,
     plain_settings,
     refused,
@@ -130,19 +130,12 @@ def expected_of(
     rows: Sequence[Row], probes: Any
 ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     """Return the gradients of a plain loop over rows, by the trainer's names, and the losses."""
-    model = fresh_model()
     tokens = []
     for _, ids, start, _ in rows:
         unseen = max(start, 1)  # nothing predicts the first token
         tokens.append({"input_ids": ids, "labels": [-100] * unseen + ids[unseen:]})
-    losses = by_hand(model, probes, tokens, answers=[answers for *_, answers in rows])
-    torch.autograd.backward(losses["loss"])
-    found = {name: weight.grad for name, weight in model.named_parameters()}
-    for layer, probe in probes.items():
-        named = probe.named_parameters()
-        found |= {f"label_probes.{layer}.{name}": weight.grad for name, weight in named}
-    numbers = {name: loss.item() for name, loss in losses.items()}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}, numbers
+    answers = [answers for *_, answers in rows]
+    return gradients_by_hand(fresh_model(), tokens, probes, answers=answers)
 
 
 def trainer_of(folder: Path, tokenizer: Any, data: str, layout: str = "padded") -> Any:

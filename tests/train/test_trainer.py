@@ -28,6 +28,7 @@ from train_runs import (
     by_hand,
     fresh_model,
     gradients,
+    gradients_by_hand,
     lora,
     make_rows,
     make_trainer,
@@ -63,21 +64,6 @@ def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # A step -------------------------------------------------------------------------------------------
-
-
-def gradients_by_hand(
-    model: Any, probes: dict[int, Any], **options: Any
-) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Return the gradients of a step, by the trainer's names, and the losses."""
-    losses = by_hand(model, probes, list(ROWS), **options)
-    losses["loss"].backward()  # type: ignore[no-untyped-call]
-    trained_weights = [item for item in model.named_parameters() if item[1].requires_grad]
-    found = {name: weight.grad for name, weight in trained_weights}
-    for layer, probe in probes.items():
-        prefix = f"label_probes.{layer}."
-        found |= {prefix + name: weight.grad for name, weight in probe.named_parameters()}
-    numbers = {name: loss.item() for name, loss in losses.items()}
-    return {name: gradient for name, gradient in found.items() if gradient is not None}, numbers
 
 
 def both_losses(folder: Path, model: Any = None, peft_config: Any = None, **options: Any) -> Any:
@@ -141,7 +127,7 @@ def test_gradients_equal_those_of_losses_computed_by_hand(
     found, log, probes = step(tmp_path, **options)
     assert [*probes] == (USEFUL if ula else [])
     expected, losses = gradients_by_hand(
-        fresh_model(), probes, ula=ula, hls=hls, reduction=reduction
+        fresh_model(), ROWS, probes, ula=ula, hls=hls, reduction=reduction
     )
     assert_close(found, expected)
     assert log["loss"] == pytest.approx(losses["loss"], rel=1e-5)
@@ -171,7 +157,7 @@ def test_gradients_equal_those_by_hand_on_every_architecture(
     # The load-balancing loss of a mixture of experts is not computed by hand.
     found, log, probes = step(tmp_path, regularized, router_aux_loss_coef=0.0)
     expected, losses = gradients_by_hand(
-        model, probes, mlp=lambda layer: model.get_submodule(path.format(layer))
+        model, ROWS, probes, mlp=lambda layer: model.get_submodule(path.format(layer))
     )
     for name in ("loss", "ula_loss", "hls_loss"):
         assert log[name] == pytest.approx(losses[name], rel=1e-4), name
@@ -215,7 +201,7 @@ def test_any_trainer_can_have_the_losses(tmp_path: Path, size: int) -> None:
     trainer = LayerTrainer(fresh_model(), args, data_collator=collator, train_dataset=ROWS)
     probes = deepcopy(trainer.probes)
     found = gradients(trainer)
-    expected, losses = gradients_by_hand(fresh_model(), probes)
+    expected, losses = gradients_by_hand(fresh_model(), ROWS, probes)
     assert_close(found, expected)
     for name in ("loss", "ula_loss", "hls_loss"):
         assert trainer.state.log_history[0][name] == pytest.approx(losses[name], rel=1e-5)
@@ -426,7 +412,7 @@ def test_both_losses_are_whole_however_a_trainer_scales_its_own(
     trainer.model_accepts_loss_kwargs, trainer.loss_is_scaled_for_ga = counts_items, scaled
     probes = deepcopy(trainer.probes)
     found = gradients(trainer)
-    expected, _ = gradients_by_hand(fresh_model(), probes)
+    expected, _ = gradients_by_hand(fresh_model(), ROWS, probes)
     of_probes = {name: expected[name] for name in expected if "label_probes" in name}
     assert_close({name: found[name] for name in of_probes}, of_probes)
 
@@ -741,6 +727,6 @@ def test_loading_the_best_model_loads_its_probes(tmp_path: Path, with_lora: bool
 def test_all_layers_can_be_suppressed(tmp_path: Path) -> None:
     options = {"ula_weight": 0.0, "hls_weight": HLS, "useful_layers": None}
     found, log, probes = step(tmp_path, **{**options, "harmful_layers": [0, 1, 2]})
-    expected, losses = gradients_by_hand(fresh_model(), probes, harmful=[0, 1, 2], ula=0.0)
+    expected, losses = gradients_by_hand(fresh_model(), ROWS, probes, harmful=[0, 1, 2], ula=0.0)
     assert_close(found, expected)
     assert log["hls_loss"] == pytest.approx(losses["hls_loss"], rel=1e-5)

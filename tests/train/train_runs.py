@@ -271,6 +271,20 @@ def by_hand(
     return losses
 
 
+def gradients_by_hand(
+    model: Any, rows: Any, probes: Mapping[int, Any], **options: Any
+) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Return the gradients of a step, by the trainer's names, and the losses."""
+    losses = by_hand(model, probes, rows, **options)
+    torch.autograd.backward(losses["loss"])
+    named = dict(model.named_parameters())
+    for layer, probe in probes.items():
+        prefix = f"label_probes.{layer}."
+        named |= {prefix + name: weight for name, weight in probe.named_parameters()}
+    found = {name: weight.grad for name, weight in named.items() if weight.grad is not None}
+    return found, {name: loss.item() for name, loss in losses.items()}
+
+
 # Runs in processes of their own -------------------------------------------------------------------
 
 
