@@ -11,7 +11,6 @@ from json_lines import read_lines, write_lines
 from lm_eval_runs import LmEval
 from own_documents import MILK, SOME, TEA, to_document
 from pandas import DataFrame
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pragworld_interp as interp_api
 import pragworld_tasks as pt
@@ -222,7 +221,7 @@ def test_every_document_is_counted_in_the_same_metrics(
             assert {name for name in items if not name.endswith("_stderr")} == names
 
 
-def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
+def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path, loaded: tuple[Any, Any]) -> None:
     three = labelled(tmp_path / "three.jsonl", "yes", "no", "some")
     for path in (file, three):
         documents, out = read_documents(path), path.with_suffix(".json")
@@ -231,19 +230,17 @@ def test_layers_are_swept_on_the_file(file: Path, tmp_path: Path) -> None:
         interp.main([*command, str(path)])
         data = (report := read_layers(out)).data
         assert (data.split, data.documents, data.generator) == ("own", len(documents), None)
-    model = AutoModelForCausalLM.from_pretrained(tiny_folder())
-    model.save_pretrained(base := tmp_path / "base")  # without a tokenizer, which is not needed
+    loaded[0].save_pretrained(base := tmp_path / "base")  # without a tokenizer, which is not needed
     interp.main([*command, str(three), "--revert", str(base), "--overwrite"])
     assert all(one.gold[0] == one.gold[1] for one in read_layers(out).documents)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
     of_prompts: dict[str, Any] = {
         "prompts": [pt.label_prompt(document) for document in documents],
         "answers": [document.answer for document in documents],
         "groups": [document.group for document in documents],
         "labels": ["yes", "no", "some"],
     }
-    by_prompts = interp_api.ablate(model, tokenizer, **of_prompts, layers=[0])
-    by_documents = interp_api.ablate(model, tokenizer, documents, layers=[0])
+    by_prompts = interp_api.ablate(*loaded, **of_prompts, layers=[0])
+    by_documents = interp_api.ablate(*loaded, documents, layers=[0])
     assert report.documents == by_documents.documents
     assert [one.gold for one in report.documents] == [one.gold for one in by_prompts.documents]
 

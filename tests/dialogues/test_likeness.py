@@ -8,14 +8,13 @@ import likeness
 import pytest
 from likeness import Figure, Source, form_figures, frame, tables, told_apart, utterances
 
+import pragworld_tasks as pt
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
 
 
 @pytest.fixture(scope="module")
 def generated() -> list[Document]:
-    return list(documents(generate(GeneratorSettings(groups=30))))
+    return pt.generate(groups=30)
 
 
 def test_the_examples_of_the_benchmark_run_as_shown() -> None:

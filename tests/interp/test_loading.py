@@ -1,10 +1,11 @@
-"""Models and adapters from folders, and the prompts that they receive."""
+"""Models and adapters from folders, their blocks, and the prompts and labels that they receive."""
 
 import dataclasses
 import json
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model
+from places import ROOT
 from plain_hooks import group_of, label_logits, small_decoder
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
 from tokenizers import AddedToken
@@ -20,23 +22,23 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.engine.decoder import Decoder
+import pragworld_tasks as pt
+from pragworld_interp.engine.decoder import OLDEST_TRANSFORMERS, Decoder, from_model
 from pragworld_interp.engine.interventions import ModuleChange
 from pragworld_interp.engine.one_pass import OnePassEngine
 from pragworld_interp.engine.rope import longest_prompt
 from pragworld_interp.prompts.examples import document_examples
+from pragworld_interp.prompts.labels import label_tokens
 from pragworld_interp.prompts.tokenization import TokenizedPrompt, tokenize_prompts
 from pragworld_interp.run.loading import Model, load_decoder
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import every_layer
 from pragworld_tasks.tiny import tiny_folder
 
 TINY = str(tiny_folder())
-DOCUMENTS = list(documents(generate(GeneratorSettings(groups=1, seed=389))))
+DOCUMENTS = pt.generate(groups=1, seed=389)
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}"
@@ -232,3 +234,38 @@ def test_the_longest_prompt_is_known_whatever_the_config_calls_it(
     config: Any, most: int | None
 ) -> None:
     assert longest_prompt(AutoModelForCausalLM.from_config(config)) == most
+
+
+def test_transformers_that_gives_wrong_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert any(
+        needed.startswith(f"transformers>={OLDEST_TRANSFORMERS}")
+        for needed in project["optional-dependencies"]["interp"]
+    )
+    monkeypatch.setattr("pragworld_interp.engine.decoder.transformers.__version__", "4.57.6")
+    message = "transformers 4.57.6 is too old for layers; needed is 5.13.0 or newer: pip install -U"
+    with pytest.raises(InputError, match=message):
+        from_model(small_model("qwen2"), LabelsOnly())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_blocks_and_their_parts_are_found_by_structure(architecture: str) -> None:
+    model = small_model(architecture)
+    names = {module: name for name, module in model.named_modules()}
+    decoder = from_model(model, LabelsOnly())
+    assert len(decoder.blocks) == 3
+    for number, block in enumerate(decoder.blocks):
+        name = names[block.module]
+        assert name.endswith(f".{number}")
+        assert names[block.mlp] in (f"{name}.mlp", f"{name}.feed_forward")
+        own = {"gpt2": "attn", "gptj": "attn", "gpt_neox": "attention"}
+        assert names[block.attention] == f"{name}.{own.get(architecture, 'self_attn')}"
+
+
+def test_labels_are_what_lm_eval_puts_behind_a_prompt() -> None:
+    """A space stands before them, unless a chat template is used."""
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    tokenizer.chat_template = "{{ messages[0]['content'] }}<s>"
+    for chat_template, texts in ((False, [" yes", " no"]), (True, ["yes", "no"])):
+        (yes,), (no,) = tokenizer(texts, add_special_tokens=False)["input_ids"]
+        assert label_tokens(tokenizer, chat_template) == (yes, no)

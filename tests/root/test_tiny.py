@@ -9,9 +9,8 @@ from command_runs import run_program
 from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import pragworld_tasks as pt
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import tallies, to_arrays
@@ -22,7 +21,7 @@ def test_it_is_clearly_above_chance_and_not_robust() -> None:
     """On new dialogues about things and places, with Prompt 2 and the likelier label as the answer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
-    test = list(documents(generate(GeneratorSettings(groups=40, seed=20_261_121, domains=DOMAINS))))
+    test = pt.generate(groups=40, seed=20_261_121, domains=DOMAINS)
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
     for start in range(0, len(test), 32):
