@@ -150,7 +150,12 @@ def test_documents_are_reviewed_by_keyboard_alone(page: Any, folder: Path) -> No
     question = page.locator("article:visible .question")
     assert question.locator("del").all_inner_texts() == ["all"]
     assert question.locator("ins").all_inner_texts() == ["none"]
-    _type(page, "Escape", "j")
+    _type(page, "Escape", "d")
+    _reload(page)  # the setting is kept
+    assert question.locator(".line").inner_text() == "Are none of the pears in the hall?"
+    assert page.locator("del:visible").count() == 0
+    _type(page, "d", "j")
+    assert page.locator("del:visible").count() == 0
     assert _place(page) == (2, 0)
     _type(page, "y", "ArrowRight", "r", "k", "ArrowLeft", "f")
     assert _place(page) == (1, 1)  # all are decided
@@ -231,11 +236,16 @@ def test_a_name_is_asked_for_and_decisions_and_notes_are_kept_by_name(
 def test_buttons_work_without_keys_and_on_all_documents(page: Any) -> None:
     _sign(page, "Ann")
     page.get_by_label("Single keys").uncheck()
-    page.get_by_label("Show").select_option(label="all documents (6)")
+    page.locator("[name=show]").select_option(label="all documents (6)")
     for name in ("Yes", "Next", "Undetermined", "Undo", "Reject", "Previous", "Next undecided"):
         page.get_by_role("button", name=name, exact=True).click()
     _type(page, "y")
     assert _shown(page, "progress") == "document 3 of 6, 2 decided"
+    page.get_by_label("Advance after a decision").check()
+    for decided in ("document 4 of 6, 3 decided", "document 5 of 6, 4 decided"):
+        page.get_by_role("button", name="Yes", exact=True).click()
+        assert _shown(page, "progress") == decided
+        assert _shown(page, "status") == "Decided: yes. This is the next document."
     with page.expect_download():
         page.get_by_role("button", name="Save").click()
 

@@ -2,7 +2,7 @@
 
 const { digest } = document.body.dataset;
 const form = document.querySelector("[data-settings]");
-const { reviewer: nameField, show, blind, keys: singleKeys } = form.elements;
+const { reviewer: nameField, show, blind, advance, removed, keys: singleKeys } = form.elements;
 const note = document.querySelector("[name=note]");
 const help = document.querySelector("dialog");
 const articles = [...document.querySelectorAll("article")];
@@ -12,6 +12,7 @@ const ANSWERS = ["yes", "no", "undetermined", "reject"];
 
 // Files share a browser's storage, so each key names the folder, by the digest of its first document.
 const nameKey = `pragworld-reviewer ${digest}`;
+const settingsKey = `pragworld-review-settings ${digest}`;
 const entriesKey = (reviewer) => `pragworld-review ${digest} ${reviewer}`;
 
 const kept = (key) => {
@@ -59,6 +60,7 @@ const update = () => {
   const shown = shownArticles();
   const decided = shown.filter(isDecided).length;
   if (current) current.classList.toggle("blind", blind.checked && !isDecided(current));
+  document.body.classList.toggle("plain", !removed.checked);
   const { decision, note: text } = current ? entryOf(current) : { decision: "", note: "" };
   for (const button of document.querySelectorAll("[data-action]")) {
     const { action } = button.dataset;
@@ -100,12 +102,12 @@ const openBeside = (step) => {
   } else say(step > 0 ? "This is the last document." : "This is the first document.");
 };
 
-const openUndecided = () => {
+const openUndecided = (said = "") => {
   const shown = shownArticles();
   const place = shown.indexOf(current) + 1;
   const next = [...shown.slice(place), ...shown.slice(0, place)].find((one) => !isDecided(one));
   if (next) {
-    say("");
+    say(said);
     goTo(next);
   } else say("All of these documents are decided. Save your decisions.");
 };
@@ -128,6 +130,7 @@ const decide = (decision) => {
   setEntry(current, { ...before, decision });
   update();
   say(`Decided: ${decision}.`);
+  if (advance.checked) openUndecided(`Decided: ${decision}. This is the next document.`);
 };
 
 const accept = () => {
@@ -207,7 +210,7 @@ const takeName = () => {
 const actions = {
   next: () => openBeside(1),
   previous: () => openBeside(-1),
-  undecided: openUndecided,
+  undecided: () => openUndecided(),
   accept,
   undo,
   save,
@@ -217,6 +220,10 @@ const actions = {
     blind.checked = !blind.checked;
     update();
     say(blind.checked ? "Blind: the panel is hidden until you decide." : "The panel is shown.");
+  },
+  removed: () => {
+    removed.click();
+    say(removed.checked ? "Removed words are shown." : "Removed words are hidden.");
   },
 };
 for (const decision of ANSWERS) actions[decision] = () => decide(decision);
@@ -235,6 +242,7 @@ const ACTION_OF_KEY = {
   z: "undo",
   m: "note",
   b: "blind",
+  d: "removed",
   s: "save",
   "?": "help",
 };
@@ -273,10 +281,16 @@ show.addEventListener("change", () => {
   const shown = shownArticles();
   open(shown.includes(current) ? current : shown[0] || null);
 });
-blind.addEventListener("change", update);
+form.addEventListener("change", () => {
+  keep(settingsKey, { advance: advance.checked, removed: removed.checked });
+  update();
+});
 
 // -----------------------------------------------------------------------------------------------
 
+const settings = kept(settingsKey) || { advance: false, removed: true };
+advance.checked = settings.advance;
+removed.checked = settings.removed;
 nameField.value = kept(nameKey) || "";
 takeName();
 const linked = document.getElementById(location.hash.slice(1));
