@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pragworld_tasks.errors import InputError, first_problem, logger
+from pragworld_tasks.errors import InputError, first_problem, logger, printable
 from pragworld_tasks.journal import Journal, open_journal
 from pragworld_tasks.text import strip_reasoning
 
@@ -241,8 +241,7 @@ class Connection:
 
     def _shown(self, message: str) -> str:
         """Return a message on one line, not too long, without the key or what a terminal obeys."""
-        line = " ".join(message.replace(self._client.api_key, "…").split())
-        line = "".join(letter if letter.isprintable() else "?" for letter in line)
+        line = printable(message.replace(self._client.api_key, "…"))
         return line if len(line) <= 200 else f"{line[:200]}…"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 
 
 @contextmanager
@@ -23,11 +23,11 @@ def clean_exit() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except InputError as error:
-        print(error, file=sys.stderr)
+        print(printable(error), file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:  # of a function that lm-eval calls: see `harness`
         if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
+            print(printable(end.code), file=sys.stderr)
             end.code = 2
         raise
     except BrokenPipeError:

@@ -1,11 +1,15 @@
 """What a user's mistake raises, or is warned of, in one line."""
 
 import logging
+import re
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 # Below lm-eval's own logger, whose format and verbosity it shares.
 logger = logging.getLogger("lm_eval.pragworld")
+# Control characters, line breaks, marks of direction; not the joiners and spaces of some texts.
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -24,3 +28,15 @@ def first_problem(error: ValidationError) -> str:
     # What a validator of ours raises needs no "Value error, " before it.
     message = problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
+
+
+def printable(text: object) -> str:
+    r"""Return a text, such as a name that others gave, as one line that no terminal obeys.
+
+    >>> printable("a\x1b[31m\nb")
+    'a?[31m b'
+    """
+    return CONTROLS.sub("?", " ".join(str(text).split()))
+
+
+Printable = Annotated[str, AfterValidator(printable)]

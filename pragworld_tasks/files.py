@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -126,6 +127,30 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON, all of it or nothing."""
     write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+# The beginning of a formula, behind any marks; not numbers, nor - alone, which stands for nothing.
+_FORMULA = re.compile(r"'*(?![+-]?[\d.,]*(?:[eE][+-]?\d+)?\Z)[=+\-@\t\r\n]")
+
+
+def to_csv(rows: Iterable[Mapping[str, Any]], line_end: str = "\n") -> str:
+    r"""Return rows as CSV, with the mark `'` before texts that a spreadsheet takes for formulas.
+
+    >>> to_csv([{"name": "=1+1", "points": -1, "label": "-1"}])
+    "name,points,label\n'=1+1,-1,-1\n"
+    """
+    from pandas import DataFrame
+
+    def cell(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+    safe = [{cell(name): cell(value) for name, value in row.items()} for row in rows]
+    return str(DataFrame(safe).to_csv(index=False, lineterminator=line_end))
+
+
+def from_cell(text: str) -> str:
+    """Return the text that `to_csv` wrote as a cell."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def write_whole(path: Path, content: bytes) -> None:

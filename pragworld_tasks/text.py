@@ -10,6 +10,7 @@ from itertools import takewhile, zip_longest
 from operator import eq
 from typing import Any, Literal, NamedTuple
 
+from pragworld_tasks.errors import printable
 from pragworld_tasks.files import read_package_toml
 
 ONES = (
@@ -26,7 +27,7 @@ NUMBER_VALUES = {word: value for value, word in enumerate(ONES)} | {
 def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table under its title; the first column is text, the others are numbers.
 
-    A cell may hold anything: a `|` in it is escaped, and a line break becomes a space.
+    A cell may hold anything: it becomes `printable`, and a `|` in it is escaped.
 
     >>> print(markdown_table("Two models", ["model", "J"], [["a", "71"], ["b", "9"]]))
     Two models
@@ -37,10 +38,7 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
     | b     |  9 |
     <BLANKLINE>
     """
-    lines = [
-        [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
-        for cells in (headers, *rows)
-    ]
+    lines = [[printable(cell).replace("|", r"\|") for cell in cells] for cells in (headers, *rows)]
     # A rule of one column has two characters at least.
     widths = [max(2, *map(len, column)) for column in zip(*lines, strict=True)]
 
@@ -51,7 +49,7 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
 
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
     head, *body = map(line, lines)
-    return "\n".join([f"{title}\n", head, line(rule), *body, ""])
+    return "\n".join([f"{printable(title)}\n", head, line(rule), *body, ""])
 
 
 def format_count(number: int, noun: str) -> str:

@@ -36,14 +36,14 @@ README_LINES = 160
 # How many lines of Python each room may have. Raising one is a decision that a commit of its own
 # explains; what a room gains, another gives up.
 BUDGETS = {
-    "pragworld_tasks/*.py": 1_451,
-    "pragworld_tasks/data": 1_156,
-    "pragworld_tasks/evaluation": 2_718,
-    "pragworld_tasks/grouped": 564,
+    "pragworld_tasks/*.py": 1_489,
+    "pragworld_tasks/data": 1_154,
+    "pragworld_tasks/evaluation": 2_716,
+    "pragworld_tasks/grouped": 537,
     "pragworld_tasks/sensitivity": 2_083,
     "pragworld_tasks/quantities": 1_443,
-    "pragworld_tasks/leaderboard": 1_293,
-    "pragworld_tasks/authoring": 1_979,
+    "pragworld_tasks/leaderboard": 1_290,
+    "pragworld_tasks/authoring": 1_978,
     "pragworld_tasks/tiny": 16,
     "pragworld_tasks/web": 30,
     "pragworld_tasks/layers": 1_936,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pragworld_tasks.authoring.records import AuthoringRecord, EntityLists, Objection, VoteAnswer
+from pragworld_tasks.errors import CONTROLS
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.inflection import number_forms, word_list
@@ -21,8 +22,6 @@ _GRAM = 4  # words
 _MOST_ENTITIES = 20  # of a kind in a reply
 # In characters; checks of texts that are far longer would take minutes.
 _LONGEST_TURN, _LONGEST_ENTITY, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 60, 200, 200
-# Control characters, line breaks, and marks of direction; not the joiners and spaces of some texts.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
 _ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
 
@@ -140,7 +139,7 @@ def find_turn_problem(
             return "the two speakers do not alternate", f"{turn.speaker}: {turn.text}"
         if not turn.text or len(turn.text) > _LONGEST_TURN:
             return "a turn is empty or far too long", turn.text
-        if _CONTROLS.search(turn.text):
+        if CONTROLS.search(turn.text):
             return "a turn holds control characters", turn.text
         if label.search(turn.text):
             return "two speakers speak in one turn", turn.text
@@ -225,7 +224,7 @@ def find_edit_problem(
             return "the edited line is not as in the conversation", edit.old
         if edit.new == edit.old or len(edit.new) > len(edit.old) + _LONGEST_EDIT:
             return "the edited line is the same or far longer", edit.new
-        if _CONTROLS.search(edit.new):
+        if CONTROLS.search(edit.new):
             return "the edited line is not one line, or holds control characters", edit.new
         if edit.old[: label_end(edit.old)] != edit.new[: label_end(edit.new)]:
             return "the speaker's label changes", edit.new
@@ -318,7 +317,7 @@ def find_question_problem(context: str, question: str) -> Objection | None:
     words = _words(question)
     if not question.endswith("?") or "?" in question[:-1] or len(question) > _LONGEST_QUESTION:
         return "it is not one short question", question
-    if _CONTROLS.search(question):
+    if CONTROLS.search(question):
         return "it holds control characters", question
     if len(words) < 3 or words[0] not in word_list("auxiliaries") or "or" in words:
         return "it is not a question of yes or no", question

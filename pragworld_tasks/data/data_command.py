@@ -18,7 +18,7 @@ from pragworld_tasks.data.sources import (
     locate,
     read_split,
 )
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.text import format_count
 
 
@@ -87,4 +87,4 @@ def _audit(documents: Sequence[Document]) -> str:
 
 
 def _counts(values: Iterable[str]) -> str:
-    return ", ".join(f"{value} {count}" for value, count in Counter(values).most_common())
+    return ", ".join(f"{value} {n}" for value, n in Counter(map(printable, values)).most_common())

@@ -27,7 +27,7 @@ from pragworld_tasks.data.readers import (
     read_table,
 )
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import Where, check_output, read_json_lines, write_whole
+from pragworld_tasks.files import Where, check_output, read_json_lines, to_csv, write_whole
 from pragworld_tasks.text import line_changes
 
 # Reading ------------------------------------------------------------------------------------------
@@ -228,8 +228,6 @@ def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
 
 def _released_table(records: list[dict[str, Any]]) -> str:
     """Return the released table, in which a swap has several changes."""
-    from pandas import DataFrame
-
     rows = [
         {
             "Seed Index": record["group"],
@@ -247,4 +245,4 @@ def _released_table(records: list[dict[str, Any]]) -> str:
         }
         for record in records
     ]
-    return str(DataFrame(rows).to_csv(index=False, lineterminator="\r\n"))
+    return to_csv(rows, "\r\n")

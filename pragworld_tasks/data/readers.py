@@ -14,7 +14,7 @@ from typing import Any
 from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit
 from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import Where, read_json_lines, read_package_toml, read_text
+from pragworld_tasks.files import Where, from_cell, read_json_lines, read_package_toml, read_text
 
 # The released tables' words, and the fields and columns that are read; "" is none.
 _WORDS = read_package_toml(__package__, "table_words.toml")
@@ -166,7 +166,7 @@ def read_table(path: Path, columns: Sequence[str] = FIELDS[:3]) -> Records:
                 )
             content = "".join(cells).strip()
             if content and not content.isdigit():  # else nothing, or a tally below the manual split
-                yield where, dict(zip(header, cells, strict=True))
+                yield where, dict(zip(header, map(from_cell, cells), strict=True))
             where = Where(path, where.row + 1, table.line_num + 1)
     except csv.Error as error:
         where.refuse(f"{error}; is the file cut off here?")

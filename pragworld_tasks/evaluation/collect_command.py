@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.journal import open_journal
 from pragworld_tasks.link import task_folder
@@ -65,7 +65,7 @@ def _collect(options: argparse.Namespace) -> None:
         raise
     except Exception as error:  # whatever a model, its server or lm-eval may raise
         raise InputError(
-            f"lm_eval failed with {type(error).__name__} ({' '.join(str(error).split()):.300}); "
+            f"lm_eval failed with {type(error).__name__} ({printable(error):.300}); "
             "correct that, then rerun the command to resume"
         ) from error
     finally:

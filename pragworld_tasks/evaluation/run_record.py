@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.errors import InputError, Printable, first_problem
 from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.evaluation.statistics import LEVEL, RESAMPLES
@@ -36,7 +36,7 @@ def public_name(name: str) -> str:
     return "./" + re.split(r"[/\\]", name.rstrip("/\\"))[-1]
 
 
-_PublicName = Annotated[str, AfterValidator(public_name)]
+_PublicName = Annotated[Printable, AfterValidator(public_name)]
 
 
 class _Part(BaseModel):
@@ -53,10 +53,10 @@ class ModelRecord(_Part):
     """
 
     name: _PublicName = Field(min_length=1)
-    revision: str | None = None
+    revision: Printable | None = None
     adapter: _PublicName | None = None
-    dtype: str | None = None
-    quantization: str | None = None
+    dtype: Printable | None = None
+    quantization: Printable | None = None
     chat_template: bool | None = None
     parameters: int | None = Field(default=None, gt=0, le=10**15)
 
@@ -71,13 +71,13 @@ class EnvironmentRecord(_Part):
         seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
     """
 
-    task: str | None = None
-    backend: str | None = None
+    task: Printable | None = None
+    backend: Printable | None = None
     model_args: dict[str, Any] = {}
     generation: dict[str, Any] = {}
     system_instruction: str | None = None
-    packages: dict[str, str] = {}
-    date: str | None = None
+    packages: dict[Printable, Printable] = {}
+    date: Printable | None = None
     seconds: float | None = Field(default=None, ge=0)
 
     @field_validator("model_args")
@@ -99,7 +99,7 @@ class DataRecord(_Part):
             `digest` where gold answers differ.
     """
 
-    split: str  # or what scores by groups are called
+    split: Printable  # or what scores by groups are called
     documents: int
     groups: int
     digest: str

@@ -21,7 +21,7 @@ from pragworld_tasks.data.documents import (
 )
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import generator_settings, split_documents
-from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.errors import InputError, logger, printable
 from pragworld_tasks.evaluation.published import (
     majority_answers,
     published_answers,
@@ -134,7 +134,7 @@ def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[Name
                     raise InputError(f"{run.name}: responses to the split {on}, not to {wanted}")
             times[run.name] += 1
             name = f"{run.name} ({times[run.name]})" if times[run.name] > 1 else run.name
-            runs.append(replace(run, name=name, split=on))
+            runs.append(replace(run, name=printable(name), split=on))
     return runs
 
 
@@ -217,7 +217,7 @@ def _runs_in_folder(folder: Path, split: Split | None) -> list[NamedRun]:
             "--output_path and without --limit, and pass that folder"
         )
     for problem in errors:
-        logger.warning("left out: %s", problem)
+        logger.warning("left out: %s", printable(problem))
     return runs
 
 
@@ -322,12 +322,12 @@ def _logged_model(results: Mapping[str, Any]) -> ModelRecord:
 def loaded_model(model_args: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return name, adapter and quantization of the model that lm-eval's arguments load."""
     arguments = model_arguments(model_args)
-    named = [str(arguments[key]) for key in _NAMED_BY if arguments.get(key)]
+    named = [printable(arguments[key]) for key in _NAMED_BY if arguments.get(key)]
     adapter = arguments.get("peft")
     bits = [bits for bits in ("4bit", "8bit") if str(arguments.get(f"load_in_{bits}")) == "True"]
     return {
         "name": named[0] if named else None,
-        "adapter": str(adapter) if adapter else None,
+        "adapter": printable(adapter) if adapter else None,
         "quantization": bits[0] if bits else arguments.get("quantization"),
     }
 

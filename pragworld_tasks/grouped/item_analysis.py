@@ -10,6 +10,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import check_same_documents
 from pragworld_tasks.evaluation.scoring import ScoreReport
+from pragworld_tasks.files import to_csv
 
 _YES_NO = {True: "yes", False: "no"}
 
@@ -70,8 +71,6 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
 
 def items_csv(items: Sequence[Item]) -> str:
     """Return an item analysis as CSV: a line for each document, a last column for each run."""
-    from pandas import DataFrame
-
     rows = [
         {
             "row": item.document.row,
@@ -91,5 +90,4 @@ def items_csv(items: Sequence[Item]) -> str:
         }
         for item in items
     ]
-    text: str = DataFrame(rows).to_csv(index=False, lineterminator="\n")
-    return text
+    return to_csv(rows)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.documents import OWN, Document, Split
 from pragworld_tasks.data.splits import named_documents
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.files import check_output, json_object, write_json, write_whole
 
 if TYPE_CHECKING:
@@ -21,12 +21,10 @@ def add_score(commands: Commands) -> None:
         "score",
         _score,
         "score existing responses, or compare runs",
-        description="For one run, prints every metric with a 95 % interval, the released "
-        "scoring's figures beside it, and accuracy by alteration, length and type of question. For "
-        "several runs, prints one table, the best run first.",
+        description="For one run, prints every metric with a 95 % interval, and accuracy by "
+        "alteration, length and type of question. For several, prints one table, the best first.",
         example="pragworld-tasks score results/\n"
-        "pragworld-tasks score answers.jsonl --split manual "
-        "--against published:Llama-3.3-70B-Instruct\n"
+        "pragworld-tasks score answers.jsonl --split manual --against published:gpt-3.5-turbo\n"
         "pragworld-tasks score published:all --items items.csv\n"
         "pragworld-tasks score samples_my_task.jsonl --group-by doc.group",
     )
@@ -37,43 +35,22 @@ def add_score(commands: Commands) -> None:
         metavar="RUN",
         help="a samples_*.jsonl of lm-eval, or the folder that it wrote; JSON lines with a "
         "'response' each, in row order or with a 'row' each; a file of --json; published:MODEL or "
-        "published:all for released answers, which come with this package; readings:majority for "
-        "the readers of the labels, the ceiling of the manual split",
+        "published:all for released answers; readings:majority for the readers of the labels",
     )
-    add(
-        "--split",
-        choices=get_args(Split),
-        help="the split that the responses are to; default: the one that lm-eval's samples name",
-    )
-    add(
-        "--metadata",
-        metavar="JSON",
-        help='settings of generated documents, as for lm_eval: \'{"groups": 20, "seed": 7}\'; '
-        "default: the documents in lm-eval's samples",
-    )
-    add(
-        "--documents",
-        type=Path,
-        metavar="PATH",
-        help="a file with documents of your own that the responses are to; default: the "
-        "documents in lm-eval's samples",
-    )
-    add(
-        "--group-by",
-        metavar="FIELD",
-        help="the field of lm-eval's samples, of any task, that documents of a group share, such "
-        r"as doc.group or target, or its beginning: 'doc.id~(\d+)_'",
-    )
-    add("--metric", help="with --group-by, scores from 0 to 1; default: acc, or the only ones")
-    add("--against", metavar="RUN", help="another run, to compare with")
-    add("--json", type=Path, metavar="FILE", help="also write the run records, with every answer")
-    add(
-        "--items",
-        type=Path,
-        metavar="FILE",
-        help="also write a CSV with a line for each document: how many runs answer it right, and "
-        "which variants break their group",
-    )
+    add("--split", choices=get_args(Split), help="default: the one that lm-eval's samples name")
+    for option, value, description in (
+        ("--metadata", "JSON", "settings of generated documents, as for lm_eval"),
+        ("--group-by", "FIELD", r"of any task's samples, such as doc.group or 'doc.id~(\d+)_'"),
+        ("--metric", "NAME", "with --group-by, scores from 0 to 1; default: acc, or the only one"),
+        ("--against", "RUN", "another run, to compare with"),
+    ):
+        add(option, metavar=value, help=description)
+    for option, description in (
+        ("--documents", "a file of your own documents; default: those in lm-eval's samples"),
+        ("--json", "also write the run records, with every answer"),
+        ("--items", "also write a CSV with a line for each document, and who is right on it"),
+    ):
+        add(option, type=Path, metavar="FILE", help=description)
     add("--overwrite", action="store_true", help="replace what exists")
 
 
@@ -97,7 +74,7 @@ def _score_groups(options: argparse.Namespace) -> None:
     reports = [score_groups(path, options.group_by, options.metric) for path in paths]
     records = {}
     for path, report in zip(options.runs, reports, strict=False):  # the last may be `--against`
-        print(f"{report.name}, {report.to_text()}")
+        print(f"{printable(report.name)}, {report.to_text()}")
         records[path] = report.run.to_record(report).to_json()
         for other in reports[len(options.runs) :]:
             comparison = compare_scores(report, other)
@@ -150,8 +127,6 @@ def _scored_documents(
         raise InputError(f"--documents: not for the split {split}; leave one of them out")
     if options.documents:
         return read_documents(options.documents)
-    if options.metadata and split in ("generated_entity_tracking", OWN):
-        raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
     if options.metadata:
         return named_documents(split, json_object(options.metadata, "--metadata"))[0]
     for run in runs:

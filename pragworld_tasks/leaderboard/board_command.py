@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.files import refusing
 
 _MARKER = "pragworld-board.txt"  # names the files that --overwrite replaces
@@ -71,7 +71,7 @@ def _board(options: argparse.Namespace) -> None:
     )
     size = write_site(site, options.out, options.overwrite)
     shown = [f"{format_count(len(board.runs), 'run')} on {board.title}" for board in boards]
-    print(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}")
+    print(printable(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}"))
 
 
 def write_site(files: Iterable[tuple[str, str]], folder: Path, overwrite: bool) -> int:

@@ -12,7 +12,7 @@ import yaml
 
 from pragworld_tasks.data.documents import has_alterations
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.files import read_text
 from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 
@@ -86,8 +86,7 @@ def card_with_results(path: Path, submissions: Sequence[Submission], dataset: st
         card = ModelCard(text)
         metadata = metadata_load(path) if path.exists() else None
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path}: the metadata of the card cannot be read: {reason}") from error
+        raise InputError(f"{path}: metadata that cannot be read: {printable(error)}") from error
     if len((metadata or {}).get("model-index") or ()) > 1:
         raise InputError(f"{path}: model-index has several models; write to another --out")
     data = cast("ModelCardData", card.data)

@@ -29,16 +29,13 @@ class SubmittedMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Submission:
-    """A run to submit, with the name of its model, DEVELOPER/MODEL, and when it began.
-
-    The source is where it can be read: for a released run, the paper, which alone has a name.
-    """
+    """A run to submit: its model, DEVELOPER/MODEL, when it began, and where others can read it."""
 
     run: BoardRun
     model: str
     date: datetime | None = None
     source_url: str | None = None
-    source_name: str | None = None
+    source_name: str | None = None  # the paper, of released runs
 
     @property
     def task(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.sources import HUB_DATASET
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 
 
 def add_submit(commands: Commands) -> None:
@@ -66,7 +66,7 @@ def _submit(options: argparse.Namespace) -> None:
         check_output(path, options.overwrite)
     for path, content in written.items():
         write_whole(path, content)
-        print(path)
+        print(printable(path))
 
 
 def add_verify(commands: Commands) -> None:
@@ -93,10 +93,10 @@ def _verify(options: argparse.Namespace) -> None:
         try:
             runs.append(run := verify(folder, runs))
         except (ValueError, RecursionError) as error:  # of a stranger's JSON, or an `InputError`
-            print(f"{folder}: refused: {' '.join(str(error).split())}")
+            print(printable(f"{folder}: refused: {error}"))
         else:
             metric, split = run.report.main_metric, run.record.data.split
             percent = run.report.metrics[metric].percent
-            print(f"{folder}: {run.name}, {split}: {metric} {percent:.2f} %")
+            print(printable(f"{folder}: {run.name}, {split}: {metric} {percent:.2f} %"))
     if failed := len(options.folders) - len(runs):
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, StrictInt
 
 from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.splits import generator_settings, split_documents
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, printable
 from pragworld_tasks.evaluation.responses import LoggedSample, read_predictions, without_repeats
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import RECORD, NamedRun, loaded_model, task_and_date
@@ -78,11 +78,13 @@ def verify(folder: Path, others: Iterable[BoardRun] = ()) -> BoardRun:
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(split, generator or {})
-    report = score(documents, read_predictions(samples[0]), str(samples[0]))
+    report = score(documents, read_predictions(samples[0]), printable(samples[0]))
     model = record.model.model_copy(update=loaded_model(record.environment.model_args))
     ran = samples, record.environment, generator
     run = NamedRun("", "lm-eval", split, report.predictions, model, *ran)
-    if differences := [*_differences(read_json(path), run.to_record(report).to_json())]:
+    recorded = read_json(path)
+    json.dumps(recorded, ensure_ascii=False).encode()  # half a character is a `ValueError`
+    if differences := [*_differences(recorded, run.to_record(report).to_json())]:
         # An answer says more than the metrics that it changes.
         first = min(differences, key=lambda difference: not difference.startswith("answers"))
         raise InputError(f"{path}: {first}; write it again with `pragworld-tasks submit`")
@@ -136,6 +138,8 @@ def check_samples(record: RunRecord, documents: Sequence[Document], path: Path) 
             where.refuse("the task has another number of requests and responses to a document")
         # lm-eval logs likelihoods as text.
         read = [(float(own), is_greedy) for own, is_greedy in results] if choices else results
+        if choices and any(own > 1e-3 for own, _ in read):  # servers round a little
+            where.refuse("a log-likelihood is above 0")
         logged = {
             "doc": document,
             "target": document["answer"],
@@ -179,10 +183,7 @@ def _around_prompt(
 
 
 def _task_settings(record: RunRecord, samples: Path) -> dict[str, Any]:
-    """Return the settings of the record's task, which a stranger names, from its own file.
-
-    It must be one of ours: reading a task's file runs the code that it names.
-    """
+    """Return the settings of the record's task: one of ours, as a task's file can run any code."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
     task, split = record.environment.task, record.data.split

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, computed_field
 
-from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.errors import InputError, Printable, first_problem
 from pragworld_tasks.evaluation.statistics import LEVEL
 from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
@@ -46,7 +46,7 @@ class TaskReport(Decomposition, frozen=True):
         notes: What a reader of the numbers must know.
     """
 
-    model: str
+    model: Printable
     question: str
     unit: str
     unreadable: int

@@ -98,7 +98,10 @@ FILES_HERE: dict[str, str] = {
         ("published:gpt-5 --split generated", "no published answers of that model to the split"),
         ("readings:majority --against published:all", "--against names 14 runs .*; name one"),
         ("plain.jsonl --split manual --documents x", "--documents: not for the split manual"),
-        ("plain.jsonl --split own --metadata {}", "--metadata: it makes no documents of the spl"),
+        (
+            'plain.jsonl --split own --metadata {"seed":1}',
+            "own: only the split generated has settings",
+        ),
         ("plain.jsonl --json here.json", "here.json exists; pass --overwrite"),
         ("plain.jsonl --items old.json/x.csv", "x.csv: Not a directory; choose a file that can be"),
     ],

@@ -216,7 +216,7 @@ CARD_COMMAND = "submit record.json --to model-card --overwrite --out"
         ("submit record.json --to every-eval-ever --out", "", "--evaluator RELATIONSHIP:NAME, where"),
         ("submit record.json --to leaderboard --out", "", "no samples of lm-eval; pass the folder that"),
         ("submit record.json --to model-card --out", "license: mit", "README.md exists; pass --over"),
-        (CARD_COMMAND, "license: [", "README.md: the metadata of the card cannot be read: "),
+        (CARD_COMMAND, "license: [", "README.md: metadata that cannot be read: "),
         (CARD_COMMAND, "model-index: [{name: a, results: []}, {name: b, results: []}]",
          "README.md: model-index has several models"),
     ],

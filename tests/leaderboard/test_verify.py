@@ -159,6 +159,7 @@ def verdict(submission: Path) -> str:
     with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         main(["verify", str(submission)])
     (line,) = printed.getvalue().splitlines()
+    assert line.isprintable()
     return line
 
 
@@ -234,6 +235,9 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
         ("record", put("environment", "date", value="soon"), r"environment\.date: Invalid isoformat"),
         # Files.
         ("record", put("runs", value=[1]), "runs: Extra inputs are not permitted"),
+        ("record", put("a\x1b[31mb", value=1), r"not a run record: a\?\[31mb: Extra inputs"),
+        ("record", put("environment", "backend", value="\x1b[31m"), r"backend is '\\x1b\[31m', but"),
+        ("record", put("environment", "model_args", "revision", value="\ud800"), "surrogates not all"),
         ("file", put_link, "jsonl: not a regular file of 200 MB or less"),
         ("file", put_pipe, "jsonl: not a regular file of 200 MB or less"),
         ("file", lambda path: os.truncate(path, 200_000_001), "jsonl: not a regular file of 200 MB or"),
@@ -272,8 +276,14 @@ def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> No
     assert "robust_acc" in verdict(out)
     edit(out, "all", put(*REQUEST, "arg_1", value="no"))
     assert re.search("row 0 .*asked for 'no', not for 'yes'", verdict(out))
-    edit(out, 1, put("filtered_resps", value=[["1.5", "False"], ["-0.5", "True"]]))
-    assert re.search("row 1 .*: the log-likelihood 1.5 is above 0", verdict(out))
+    likely = [["-1.5", "False"], ["0.5", "True"]]
+    edit(
+        folder,
+        1,
+        lambda line: line.update(resps=[[pair] for pair in likely], filtered_resps=likely),
+    )
+    with refused("row 1 .*: a log-likelihood is above 0"):
+        submit(folder, tmp_path / "likely")
 
 
 def test_without_a_chat_template_a_prompt_follows_the_system_prompt(submission: Path) -> None:
@@ -335,6 +345,19 @@ def test_what_is_no_submission_is_refused(submission: Path, runs: Path, tmp_path
         main(["submit", str(runs / "out"), str(runs / "out"), *to])
     with refused("1 of 2 submissions are refused"):
         main(["verify", str(tmp_path / "missing"), str(submission)])
+
+
+def test_control_characters_of_names_are_not_printed(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a/b\x1b[31m\u202ec\nd"
+    edit(submission, "record", put("model", "name", value=name))
+    edit(submission, "record", put("environment", "model_args", "pretrained", value=name))
+    assert r"model.name is 'a/b\x1b[31m\u202ec\nd', but should be 'a/b?[31m?c d'" in verdict(
+        submission
+    )
+    main(["score", *[str(submission / "record.json")] * 2])
+    assert "| a/b?[31m?c d (2) |" in capsys.readouterr().out
 
 
 def test_a_submission_runs_no_code_of_its_own(submission: Path, tmp_path: Path) -> None:

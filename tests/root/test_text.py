@@ -1,9 +1,14 @@
-"""Reasoning is stripped in one way, as no reader takes a thought for an answer; word by word diffs."""
+"""Reasoning is stripped in one way, as no reader takes a thought for an answer; diffs; CSV."""
+
+import csv
+import io
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pragworld_tasks.files import from_cell, to_csv
 from pragworld_tasks.text import diff_lines, strip_reasoning
 
 MARKS = [
@@ -79,3 +84,17 @@ def test_a_word_diff_holds_both_texts(original: str, altered: str) -> None:
         assert [line for line in kept if line] == [line for line in text.split("\n") if line]
     marked = [piece for line in lines for piece in line if piece.change != "same"]
     assert bool(marked) == (original != altered)
+
+
+@given(st.lists(st.text("'=+-@\t\r\n1.e x|", max_size=5), min_size=1))
+@example(["=1+1", "+1", "-1", "-", "-x", "@x", "'=x", "\t=x", "\r=x"])
+def test_a_spreadsheet_finds_no_formula_in_csv_and_its_texts_are_read_back(
+    texts: list[str],
+) -> None:
+    table = to_csv([{"=name": text, "number": -1} for text in texts], "\r\n")
+    head, *rows = csv.reader(io.StringIO(table, newline=""))
+    assert head == ["'=name", "number"]
+    assert [from_cell(cell) for cell, _ in rows] == texts
+    harmless = re.compile(r"[^=+\-@\t\r\n].*|[+-]?[\d.,]*(e[+-]?\d+)?", re.DOTALL)
+    assert all(harmless.fullmatch(cell) for cell, _ in rows)
+    assert {number for _, number in rows} == {"-1"}
