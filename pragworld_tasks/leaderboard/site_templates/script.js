@@ -232,6 +232,7 @@ const startCompare = () => {
   const { dialogues } = document.getElementById("data").dataset;
   const form = document.querySelector("[data-compare]");
   const { first, second } = form.elements;
+  const tags = [...document.querySelectorAll("[data-tags] > li")];
   const figure = (content) => element("td", String(content), "number");
   const row = (heading, cells) => {
     const made = element("tr");
@@ -245,11 +246,11 @@ const startCompare = () => {
     const table = document.querySelector("[data-differences]").tBodies[0];
     const tests = document.querySelector("[data-tests]").tBodies[0];
     const verdict = document.querySelector("[data-verdict]");
-    const tags = [...document.querySelectorAll("[data-tags] > li")];
     const lists = ["first", "second"].map((side) => document.querySelector(`[data-only=${side}]`));
     for (const part of [tests, ...lists]) part.replaceChildren();
     for (const line of table.rows) line.replaceChildren(line.cells[0]);
     tags.forEach((item, run) => (item.hidden = run !== one && run !== other));
+    tags[other].parentElement.append(tags[one], tags[other]);
     if (one === other) {
       verdict.textContent = "Choose two different runs.";
       return;
