@@ -35,7 +35,7 @@ def find_parts(
         offsets: Where each token starts and ends in the text.
 
     Examples:
-        >>> find_parts("Hi you. Who?", "Hi you.", "Who?", [(0, 2), (2, 7), (8, 12)])
+        >>> find_parts("Hi! Who? Who?", "Hi! Who?", "Who?", [(0, 3), (4, 8), (9, 13)])
         PromptParts(utterances=(frozenset({0, 1}),), question=frozenset({2}))
     """
     start = text.find(context)

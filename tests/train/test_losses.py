@@ -33,6 +33,8 @@ def test_padding_does_not_count_in_hls_or_its_gradient() -> None:
 
 def test_without_a_mask_all_tokens_count_as_they_do_for_the_model() -> None:
     assert token_mask({"input_ids": torch.tensor([[0, 5], [7, 0]])}).all()
+    concatenated = {"position_ids": torch.tensor([[0, 1, 2, 0, 1, 0, 0]])}
+    assert token_mask(concatenated).tolist() == [[True] * 5 + [False] * 2]
 
 
 def test_ula_is_the_mean_cross_entropy_over_layers_and_examples() -> None:
