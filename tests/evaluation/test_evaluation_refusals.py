@@ -29,7 +29,6 @@ TRACKING = read_split("entity_tracking", RESPONSES)
 DOCUMENTS = generate_documents(groups=2, seed=1)
 GOLD: list[Any] = [document.answer for document in DOCUMENTS]
 YES = {"response": "yes"}
-DOC = asdict(MANUAL[0])
 
 
 def samples(**changes: Any) -> list[dict[str, Any]]:
@@ -53,7 +52,10 @@ def samples(**changes: Any) -> list[dict[str, Any]]:
         ),
         (samples(question="Is it?"), "are to other contexts and questions than those of the man"),
         ([{"doc": {"q": "x"}, "filtered_resps": ["no"]}], "not a sample of a pragworld task"),
-        ([{"doc": DOC, "filtered_resps": [["a", 0], ["b", 0]]}], "or a likelihood of each label"),
+        (
+            [{"doc": asdict(MANUAL[0]), "filtered_resps": [["a", 0], ["b", 0]]}],
+            "or a likelihood of each label",
+        ),
     ],
 )
 def test_files_of_responses(tmp_path: Path, records: list[Any], line: str) -> None:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from layer_reports import make_documents, make_report, random_report
+from layer_reports import random_report
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers import EXAMPLES
@@ -20,11 +19,6 @@ from pragworld_tasks.layers.patching_report import patching_figure, read_patchin
 from pragworld_tasks.layers.settings import Intervention, Target
 
 
-def by_mean() -> LayerReport:
-    intervention = Intervention("mlp", "mean")
-    return make_report(make_documents([5] * 40), np.full((200, 4), 0.2), intervention=intervention)
-
-
 def report_of(layers: list[int]) -> LayerReport:
     return replace(
         random_report(2),
@@ -34,6 +28,7 @@ def report_of(layers: list[int]) -> LayerReport:
 
 
 ONE = {"a": random_report(3)}
+BY_MEAN = replace(ONE["a"], intervention=Intervention("mlp", "mean"))
 PATCHING = EXAMPLES / "patching.json"
 LAYERS = EXAMPLES / "layers.json"
 PATCHED = read_patching(PATCHING)
@@ -45,7 +40,7 @@ PATCHED = read_patching(PATCHING)
         (lambda: ONE["a"].selected("good"), "role='good': must be one of useful, harmful, neutral"),  # type: ignore[arg-type]
         (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
         (lambda: compare_reports({**ONE, "b": random_report(3, "synthetic")}), "b was swept with other documents than a; use the same for both"),
-        (lambda: compare_reports({**ONE, "b": by_mean()}), "b was swept with other interventions than a; use the same for both"),
+        (lambda: compare_reports({**ONE, "b": BY_MEAN}), "b was swept with other interventions than a; use the same for both"),
         (lambda: accuracy_figure({}), "there are no reports; give at least one"),
         (lambda: accuracy_figure({"a": report_of([0, 1]), "b": report_of([1, 2])}), "b was swept with other layers or heads than a; use the same for both"),
         (lambda: accuracy_figure(dict.fromkeys("abcde", random_report(3))), "5 models: a figure shows at most 4; draw several figures"),

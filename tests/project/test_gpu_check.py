@@ -3,7 +3,6 @@
 import gpu_check
 import pytest
 import sweep_engines
-import torch
 
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -19,12 +18,8 @@ def test_sweeps_agree_with_hooks_and_wrong_ones_would_not(monkeypatch: pytest.Mo
         (kind, dtype) for dtype in ("float32", "bfloat16") for kind in ("ablation", "patching")
     ]
     assert all(each["holds"] for each in checks)
-    ablate = sweep_engines.SWEEPS["ablation"]["sweep"]
-
-    def turned_around(task: sweep_engines.Task) -> torch.Tensor:
-        logits: torch.Tensor = ablate(task)
-        return logits.flip(1)
-
-    monkeypatch.setitem(sweep_engines.SWEEPS["ablation"], "sweep", turned_around)
+    ablation = sweep_engines.SWEEPS["ablation"]
+    sweep = ablation["sweep"]
+    monkeypatch.setitem(ablation, "sweep", lambda task: sweep(task).flip(1))
     wrong = gpu_check.check_sweeps(model, tokenizer, chosen)
     assert [each["holds"] for each in wrong] == [False, True, False, True]

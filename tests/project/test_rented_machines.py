@@ -18,8 +18,6 @@ from places import ROOT, SAMPLES
 from pragworld_tasks.tiny import tiny_folder
 
 STUDY = ROOT / "examples" / "run_study.sh"
-SKYPILOT = ROOT / "examples" / "skypilot" / "study.yaml"
-HUB_JOB = ROOT / "examples" / "hub_jobs" / "study.sh"
 METADATA = '{"split":"validation","groups":4}'
 
 
@@ -93,7 +91,8 @@ def test_a_preempted_study_resumes_on_another_machine(tmp_path: Path) -> None:
 
 
 def test_the_skypilot_file_runs_the_study() -> None:
-    content: dict[str, Any] = yaml.safe_load(SKYPILOT.read_text())
+    text = (ROOT / "examples" / "skypilot" / "study.yaml").read_text()
+    content: dict[str, Any] = yaml.safe_load(text)
     settings = {*content["envs"]} - {"MODELS"}
     assert all(f"#   {name}=" in STUDY.read_text() for name in settings)
     assert str(STUDY.relative_to(ROOT)) in content["run"]
@@ -103,7 +102,7 @@ def test_the_skypilot_file_runs_the_study() -> None:
 
 def test_the_hub_accepts_the_job() -> None:
     process = subprocess.run(
-        [HUB_JOB, "first/model", "second/model"],
+        [ROOT / "examples" / "hub_jobs" / "study.sh", "first/model", "second/model"],
         env={
             **os.environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
