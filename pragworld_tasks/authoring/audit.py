@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pragworld_tasks.authoring.checks import MOST_SHARED, said_of_task, shared_part, word_grams
 from pragworld_tasks.authoring.labels import REJECTED, LabelledDocument, vote_label
-from pragworld_tasks.authoring.records import Dropped, Vote, find_failures
+from pragworld_tasks.authoring.records import NO_REPLY, Dropped, Vote, find_failures
 from pragworld_tasks.authoring.shortcuts import LEAST_LABELLED, ShortcutCheck, check_shortcuts
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import Document
@@ -129,12 +129,13 @@ def _findings(
 
 
 def _repeating_members(votes: Iterable[Sequence[Vote]]) -> list[str]:
-    """Return the members with several samples that quote and answer the same on each document."""
+    """Return the members with several samples that reply the same on each document."""
     differ: dict[str, bool] = {}
     for on_document in votes:
-        for model, samples in Counter(vote.model for vote in on_document if vote.quote).items():
-            replies = {(vote.answer, vote.quote) for vote in on_document if vote.model == model}
-            differ[model] = differ.get(model, samples < 2) or len(replies) > 1
+        replied = [vote for vote in on_document if not vote.problem.startswith(NO_REPLY)]
+        for model, samples in Counter(vote.model for vote in replied).items():
+            different = {vote for vote in replied if vote.model == model}
+            differ[model] = differ.get(model, samples < 2) or len(different) > 1
     return [model for model in differ if not differ[model]]
 
 

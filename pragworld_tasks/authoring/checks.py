@@ -53,12 +53,7 @@ def shared_part(first: Grams, second: Grams) -> float:
 
 
 def speakers_of(conversation: str) -> tuple[str, ...]:
-    r"""Return the labels of a conversation's speakers, in the order in which they first speak.
-
-    Examples:
-        >>> speakers_of("Ann: Where is it?\nBen: In the hall.\nAnn: Thanks!")
-        ('Ann', 'Ben')
-    """
+    """Return the labels of a conversation's speakers, in the order in which they first speak."""
     labels = (line[: label_end(line)].strip() for line in conversation.splitlines())
     names = (re.sub(r"^\W*(?:\d+[:.]\s+)?|:$", "", label) for label in labels)
     return tuple(dict.fromkeys(name for name in names if name))

@@ -2,7 +2,6 @@
 
 An attempt is a conversation with its variants, its question and the panel's votes on them. What an
 attempt leads to depends on the attempts before it, and not on the order in which replies come in.
-Replies are kept in a journal, so rerunning a command replays them.
 """
 
 import asyncio
@@ -16,6 +15,7 @@ from pragworld_tasks.authoring import writing
 from pragworld_tasks.authoring.checks import MOST_SHARED, Grams, shared_part, word_grams
 from pragworld_tasks.authoring.labels import label_documents, poll, settled_documents
 from pragworld_tasks.authoring.records import (
+    NO_REPLY,
     Asker,
     AuthoredConversation,
     AuthoringSettings,
@@ -97,32 +97,39 @@ def count_groups(documents: Iterable[VotedDocument]) -> int:
 
 @dataclass
 class _Attempts:
-    """The attempts of a run so far; a seed with too few entities has None."""
+    """The attempts of a run so far, and their seeds' entities; None if there are too few."""
 
     asker: Asker
     seeds: Sequence[Seed]
     documents: list[VotedDocument] = field(default_factory=list)
-    entities: dict[int, Entities | None] = field(default_factory=dict)
+    entities: dict[int, asyncio.Task[Entities | None]] = field(default_factory=dict)
     grams: list[Grams] = field(default_factory=list)
 
     async def make(self, numbers: Sequence[int]) -> None:
         """Make the attempts of these numbers."""
         span = f"{numbers[0]} to {numbers[-1]}"
-        lines = sorted({number % len(self.seeds) for number in numbers} - self.entities.keys())
-        listing = (writing.list_entities(self.asker, line, self.seeds[line]) for line in lines)
-        self.entities |= zip(lines, await _gather(f"entities of {span}", listing), strict=True)
+        for number in numbers:
+            self.entities[number] = asyncio.ensure_future(self._list_entities(number))
         written = await _gather(f"conversations {span}", map(self._write, numbers))
         # In the order of their numbers, for each is compared with those before it.
         new = [each for each in written if each and self._is_new(each)]
         for documents in await _gather(f"votes on {span}", map(self._ask_and_poll, new)):
             self.documents += documents
 
+    async def _list_entities(self, number: int) -> Entities | None:
+        """Return the entities of an attempt's seed, listed anew if earlier replies had too few."""
+        draw, line = divmod(number, len(self.seeds))
+        known = await self.entities[number - len(self.seeds)] if draw else None
+        failed = {(each.stage, each.number, each.reason) for each in self.asker.dropped}
+        if known or ("entities", line, NO_REPLY) in failed:
+            return known
+        return await writing.list_entities(self.asker, line, self.seeds[line], draw)
+
     async def _write(self, number: int) -> AuthoredConversation | None:
-        line = number % len(self.seeds)
-        entities = self.entities[line]
-        if not entities:
-            return None
-        return await writing.write_conversation(self.asker, number, self.seeds[line], entities)
+        seed = self.seeds[number % len(self.seeds)]
+        if entities := await self.entities[number]:
+            return await writing.write_conversation(self.asker, number, seed, entities)
+        return None
 
     def _is_new(self, conversation: AuthoredConversation) -> bool:
         """Return whether a conversation is not too like others, and drop it if it is."""

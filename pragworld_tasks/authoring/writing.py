@@ -56,7 +56,7 @@ def read_seeds(path: Path) -> list[Seed]:
     return seeds
 
 
-async def list_entities(asker: Asker, number: int, seed: Seed) -> Entities | None:
+async def list_entities(asker: Asker, number: int, seed: Seed, draw: int = 0) -> Entities | None:
     """Ask for the entities of a seed, and for fitting ones that it doesn't name if it has too few.
 
     Returns:
@@ -65,7 +65,7 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> Entities | Non
     text, speakers = seed.conversation, speakers_of(seed.conversation)
     prompt = f"entities_{seed.kind}"
     listed = await asker.ask_or_drop(
-        prompt, EntityLists, number, conversation=text, speakers=" and ".join(speakers)
+        prompt, EntityLists, number, draw, conversation=text, speakers=" and ".join(speakers)
     )
     if not listed:
         return None
@@ -75,7 +75,7 @@ async def list_entities(asker: Asker, number: int, seed: Seed) -> Entities | Non
     if short := _short(entities):
         names: Any = {kind: ", ".join(entities.all(kind)) or "none" for kind in ENTITY_KINDS}
         more = await asker.ask_or_drop(
-            "entities_new", EntityLists, number, conversation=text, **names
+            "entities_new", EntityLists, number, draw, conversation=text, **names
         )
         if more:
             form = asker.settings.prompts["entities_new"].user  # weak models copy its "a person"

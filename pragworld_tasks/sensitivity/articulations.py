@@ -31,12 +31,7 @@ WORDINGS = 1 + len(_REWORDINGS)
 
 
 def worded_question(question: str, wording: int) -> str:
-    """Return a yes/no question as it is put in a wording, 0 to 9; the answer stays what it is.
-
-    Examples:
-        >>> worded_question("Is Bob there?", 8)
-        'Is the question "Is Bob there?" to be answered with yes?'
-    """
+    """Return a yes/no question as it is put in a wording, 0 to 9; the answer stays what it is."""
     if wording == 0:
         return question
     question = question.strip()

@@ -41,10 +41,15 @@ def add_paraphrase(commands: Commands) -> None:
     add("--base-url", metavar="URL", help="an OpenAI-compatible server: …/v1")
     add("--model", metavar="NAME", help="the model's name there")
     add("--judge", metavar="NAME", help="the judge's name there; default: that of --model")
-    add("--concurrency", type=int, default=8, metavar="N", help="requests at a time; default: 8")
     add("--out", type=Path, metavar="FILE", help="the file to write, JSON lines")
     add("--overwrite", action="store_true", help="replace what exists")
-    add("--number", type=int, default=50, metavar="N", help="paraphrases; default: 50")
+    for name, default, what in (
+        ("number", 50, "paraphrases"),
+        ("concurrency", 8, "requests at a time"),
+        ("max-tokens", 4096, "tokens of a reply, with its reasoning"),
+    ):
+        text = f"{what}; default: {default}"
+        add(f"--{name}", type=int, default=default, metavar="N", help=text)
     add(
         "--embeddings",
         default="sentence-transformers/all-MiniLM-L6-v2",
@@ -72,8 +77,9 @@ def _paraphrase(options: argparse.Namespace) -> None:
     for name in ("base_url", "model", "out"):
         if getattr(options, name) is None:
             raise InputError(f"paraphrase: needs --{name.replace('_', '-')}, or --check FILE")
-    at_least(options, number=1, concurrency=1)
+    at_least(options, number=1, concurrency=1, max_tokens=1)
     check_output(options.out, options.overwrite)
-    endpoint = Endpoint(options.base_url, options.model, options.concurrency)
+    limits = {"concurrency": options.concurrency, "max_tokens": options.max_tokens}
+    endpoint = Endpoint(options.base_url, options.model, **limits)
     judge = options.judge or options.model
     paraphrase(prompt, endpoint, judge, options.out, options.number, options.embeddings)

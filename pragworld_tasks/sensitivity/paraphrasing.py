@@ -164,8 +164,7 @@ def paraphrase(
     """Write the most different of ten times as many paraphrases to a file, and print what it took.
 
     The endpoint's model translates, `judge` names the judge there, and `embeddings` is a
-    sentence-transformers model. Replies are kept in a journal beside the file, so an interrupted
-    run resumes.
+    sentence-transformers model. A journal beside the file keeps replies, for an interrupted run.
     """
     embedder = load_embedder(embeddings)
     journal = out.with_name(f"{out.name}.journal")

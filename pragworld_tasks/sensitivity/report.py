@@ -165,8 +165,8 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
         yield f"{without} of {len(samples.prompts)} prompts have no readable response"
     if all(prompt.copied for prompt in samples.prompts):
         yield (
-            "all responses to a prompt are identical, so MU is not measured: sampling was off, or "
-            "the server repeats a cached response"
+            "all responses to a prompt are identical, so MU is not measured: sampling was off (in "
+            "--gen_kwargs, or by the server's default), or the server repeats a cached response"
         )
     for reason in dict.fromkeys(found.undefined.values()):
         names = [name for name in found.undefined if found.undefined[name] == reason]

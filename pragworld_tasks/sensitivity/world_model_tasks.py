@@ -123,7 +123,7 @@ def _decomposition(items: tuple[SampledPrompt, ...]) -> Decomposition:
         warning_once(
             logger,
             "all responses to a prompt are identical, so MU is not measured: sampling is off "
-            "(--gen_kwargs), or the server repeats a cached response",
+            "(--gen_kwargs, or the server's default), or the server repeats a cached response",
         )
     return decompose_responses(nest_prompts(items), permutations=0)
 

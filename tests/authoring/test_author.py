@@ -14,6 +14,7 @@ import pytest
 from authoring_server import INVENTED, PlayedModel, Server, read_prompt, truth, write_seed
 from command_runs import Program, refused
 from json_lines import read_lines, write_lines
+from servers import Body
 
 import pragworld_tasks
 from pragworld_tasks.authoring import results
@@ -192,6 +193,19 @@ def test_a_run_that_is_not_finished_says_why_and_asks_again(
         main(command)
     assert not re.search(cause, report.read_text())
     assert documents.read_text() or source == "--documents"
+
+
+def test_a_seed_whose_entities_were_lost_gets_another_try(tmp_path: Path) -> None:
+    def play(body: Body) -> str:
+        reply = server.play(body)
+        server.shares["malformed"] = 0.0  # from the second reply on
+        return reply
+
+    seeds, server = write_seeds(tmp_path / "seeds.jsonl", 1), Server(malformed=1.0)
+    server.model = play
+    with server.running():
+        main(authoring(seeds, server.url))
+    assert groups_in(tmp_path / "mine") == {1, 2}
 
 
 def test_existing_documents_are_labelled_and_found_again(tmp_path: Path) -> None:
