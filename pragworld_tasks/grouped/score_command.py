@@ -39,8 +39,8 @@ def add_score(commands: Commands) -> None:
     )
     add("--split", choices=get_args(Split), help="default: the one that lm-eval's samples name")
     for option, value, description in (
-        ("--metadata", "JSON", "settings of generated documents, as for lm_eval"),
-        ("--group-by", "FIELD", r"of any task's samples, such as doc.group or 'doc.id~(\d+)_'"),
+        ("--metadata", "JSON", 'of generated documents, as for lm_eval: {"groups": 20, "seed": 7}'),
+        ("--group-by", "FIELD", r"what a group's samples share: doc.group, or 'doc.id~(\d+)_'"),
         ("--metric", "NAME", "with --group-by, scores from 0 to 1; default: acc, or the only one"),
         ("--against", "RUN", "another run, to compare with"),
     ):
@@ -48,7 +48,7 @@ def add_score(commands: Commands) -> None:
     for option, description in (
         ("--documents", "a file of your own documents; default: those in lm-eval's samples"),
         ("--json", "also write the run records, with every answer"),
-        ("--items", "also write a CSV with a line for each document, and who is right on it"),
+        ("--items", "also write a CSV: which runs are right on each document, what breaks a group"),
     ):
         add(option, type=Path, metavar="FILE", help=description)
     add("--overwrite", action="store_true", help="replace what exists")

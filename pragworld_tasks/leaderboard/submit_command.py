@@ -25,18 +25,17 @@ def add_submit(commands: Commands) -> None:
     add("runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them")
     sites = ("leaderboard", "hub", "model-card", "every-eval-ever")
     add("--to", required=True, choices=sites, help="the form")
-    add(
-        "--out", required=True, type=Path, metavar="DIR", help="folder, or that of the model's card"
-    )
+    add("--out", required=True, type=Path, metavar="DIR", help="write into this folder")
     add("--overwrite", action="store_true", help="replace what exists")
-    add("--date", type=datetime.fromisoformat, help="when the model answered, if the run is silent")
-    for option, value, default, description in (
-        ("--model", "DEVELOPER/MODEL", None, "the model's name; default: that it was loaded by"),
-        ("--source-url", "URL", None, "where others can read your run, such as a repository"),
-        ("--evaluator", "RELATIONSHIP:NAME", None, "you, as in 'third_party:My lab'"),
-        ("--dataset", "OWNER/DATASET", HUB_DATASET, "the benchmark's; default: %(default)s"),
+    when = "when the model answered, as in 2026-01-31, if the run does not say it"
+    add("--date", type=datetime.fromisoformat, help=when)
+    for option, value, description in (
+        ("--model", "DEVELOPER/MODEL", "the model's name; default: the one it was loaded by"),
+        ("--source-url", "URL", "where others can read your run, such as a repository"),
+        ("--evaluator", "RELATIONSHIP:NAME", "every-eval-ever: you, as in 'third_party:My lab'"),
     ):
-        add(option, metavar=value, default=default, help=description)
+        add(option, metavar=value, help=description)
+    add("--dataset", metavar="OWNER/DATASET", default=HUB_DATASET, help="default: %(default)s")
 
 
 def _submit(options: argparse.Namespace) -> None:
