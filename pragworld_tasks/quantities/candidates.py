@@ -1,7 +1,6 @@
 """Candidates for the final number: the quantities of an answer, converted, with their features.
 
-Features are cues around a quantity, by their place, and what a quantity is: its structure and its
-relations to others. What a feature is worth is learned: `weights.json` has their weights.
+Features are cues around a quantity, by their place, its structure and its relations to others.
 """
 
 import bisect
@@ -135,9 +134,9 @@ class ParsedAnswer:
                 before = end
 
     def _candidate(self, mention: QuantityMention, before: int, following: int) -> Candidate | None:
-        """Return a candidate, or None for a rate or the number of a list's item.
+        """Return a candidate, described by the words between it and the quantities beside it.
 
-        The words about it are between the end of the last quantity and the start of the next one.
+        None for a rate or the number of a list's item.
         """
         text, unit, start, end = self.text, self.target.unit, mention.start, mention.end
         place = self.layout.place(start, end)
@@ -156,7 +155,6 @@ class ParsedAnswer:
         last = clause.start() if clause else last
         label = NO_SPAN if bracketed else place.label
         column, about, heading = map(self.words_of, (place.column, label, line.section))
-
         # Conversion.
         size, factor = mention.size, 1.0
         if size is None:
@@ -181,7 +179,6 @@ class ParsedAnswer:
         if is_lost or rate is None or (per and self.target.sums_years):
             return None
         low, high = abs(mention.low * factor * rate), abs(mention.high * factor * rate)
-
         # Cues.
         number, after = self._cue_at(start), self._cue_at(end)
         lead_cues = self.cues[max(self._cue_at(first), number - _FAR) : number]
@@ -198,7 +195,6 @@ class ParsedAnswer:
         in_heading = len(lead_cues) <= _NEAR and label == NO_SPAN and heading.is_marked
         has_label = in_heading or about.has_term or about.is_marked
         alternative = has_label or self._has_term(first, start)
-
         # Structure.
         topic = self._topic_between(first, last) | about.topic
         words = opens_sentence + self._cue_at(place.end) - after

@@ -1,7 +1,6 @@
 """The choice of the final number among candidates, groups of alternatives, and none.
 
-A conditional logit: the score of an option is the sum of its features' weights, and its probability
-is in proportion to the exponential of its score.
+A conditional logit: probabilities are in proportion to the exponentials of sums of weights.
 """
 
 import functools
@@ -33,6 +32,12 @@ _BETWEEN = 12  # cues between alternatives in a sentence
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
 _LIKELY = 10  # options that may be chosen
+_SHORT = 25  # cues of an answer that states a quantity and little else
+# Cues of another quantity before or after one, unless they follow words of the third set, and what
+# else may be said of an answer or its quantity that does not state the final number.
+_OTHER = frozenset(("ASIDE", "INPUT", "MARGIN", "MEANS", "PART"))
+_UNSTATED = {"ASK", "DECLINE", "RATE", "brackets", "none: cut off", "one unit", "trifle"}
+_BESIDES = frozenset(("at", "inclu", "on", "with"))
 
 
 class Option(NamedTuple):
@@ -76,7 +81,8 @@ def find_options(answer: ParsedAnswer, weights: Weights) -> list[Option]:
         features = {**one.features, **among}
         singles.append(Option(one.value, known + score(among), features))
     none = _features_of_none(answer)
-    return [*singles, *groups, Option(None, score(none), none)]
+    least = -math.inf if _is_stated(answer, none) else score(none)
+    return [*singles, *groups, Option(None, least, none)]
 
 
 def choose(options: Sequence[Option]) -> Option:
@@ -95,13 +101,25 @@ def _features_of_none(answer: ParsedAnswer) -> Features:
     # List items and rows may end without a full stop.
     ends_list = all(line.kind != "text" for line in answer.layout.lines[-2:])
     ends_in_word = last.isalnum() and len(answer.cues) > _LONG and not ends_list
-    flags = {
-        "none": True,
-        "none: few words": len(answer.cues) <= _FEW_WORDS,
-        "none: cut off": ends_in_word or last in _CUT_OFF,
-    }
-    true = list(itertools.compress(flags, flags.values()))
+    is_short, is_cut_off = len(answer.cues) <= _FEW_WORDS, ends_in_word or last in _CUT_OFF
+    true = ["none", *["none: few words"] * is_short, *["none: cut off"] * is_cut_off]
     return {"none": list(dict.fromkeys(answer.cues)), "is": true}
+
+
+def _is_stated(answer: ParsedAnswer, none: Features) -> bool:
+    """Return whether a short answer has one value and no cue that it is another than the asked."""
+    sized = [candidate for candidate in answer.candidates if candidate.sized]
+    ends_well = len(answer.cues) <= _FEW_WORDS or not answer.text.rstrip()[-1:].isalnum()
+    is_short = ends_well and len(answer.cues) <= _SHORT and len(answer.layout.lines) == 1
+    if len({candidate.value for candidate in sized}) != 1 or "?" in answer.text or not is_short:
+        return False
+    features, cues = sized[0].features, answer.cues_between(sized[0].place.start, sized[0].start)
+    lead = list(itertools.takewhile(lambda cue: cue != "that", reversed(cues)))
+    before = zip(lead, [*lead[1:], ""], [*lead[2:], "", ""], strict=False)
+    near = {cue for cue, *words in before if _BESIDES.isdisjoint(words)}
+    near.update(features["after"], features["label"])
+    said = {*answer.cues, *features["is"], *none["is"]}
+    return _OTHER.isdisjoint(near) and _UNSTATED.isdisjoint(said)
 
 
 def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, float] | None:
@@ -122,4 +140,5 @@ def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, 
         between = answer.cues_between(candidates[0].start, candidates[-1].start)
         features["between"] = list(dict.fromkeys(between[-_BETWEEN:]))
     least = min(member.score for member in members) / _SCALE
-    return (low + high) / 2, features, least
+    middle = sorted(end.value for end in candidates)[1] if len(members) == 3 else (low + high) / 2
+    return middle, features, least

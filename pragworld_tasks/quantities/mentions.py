@@ -31,10 +31,9 @@ class QuantityMention(NamedTuple):
 def find_quantities(
     answer: PlainText, target: TargetUnit, numerals: Iterable[Numeral] | None = None
 ) -> list[QuantityMention]:
-    """Return the quantities in a text whose unit can become the target unit, or that have no unit.
+    """Return the quantities in a text whose unit can become the target unit, or that have none.
 
-    Numbers with another unit, percentages, times of day and the like are left out. The numbers are
-    found if they are not given.
+    Percentages, times of day and the like are left out.
     """
     singles: list[QuantityMention] = []
     text, clock_end = answer.text, -1
@@ -45,9 +44,8 @@ def find_quantities(
             continue
         if number.kind == "article" and number.scale == 1 and target.kind != "measure":
             continue  # `a truck` is no quantity, but `an hour` is
-        if text.startswith(":", number.end) and (
-            clock := pattern("clock").match(text, number.start)
-        ):
+        clock = text.startswith(":", number.end) and pattern("clock").match(text, number.start)
+        if clock:
             clock_end = clock.end()
             hours = int(clock[1]) + int(clock[2]) / 60
             number = Numeral(number.start, clock_end, hours, 1.0, "clock")
@@ -56,12 +54,9 @@ def find_quantities(
     if target.kind == "measure":
         singles = _compounds(text, singles, target)
     mentions = _ranges(text, singles)
-    zeros = pattern("zero").finditer(text) if target.kind != "count" else ()
-    extra = [
-        *_sums(text, mentions),
-        *(QuantityMention(*zero.span(), 0.0, 0.0, 1.0) for zero in zeros),
-    ]
-    return sorted([*mentions, *extra], key=lambda mention: mention.start) if extra else mentions
+    found = pattern("zero").finditer(text) if target.kind != "count" else ()
+    zeros = [QuantityMention(*zero.span(), 0.0, 0.0, 1.0) for zero in found]
+    return sorted([*mentions, *_sums(text, mentions), *zeros], key=lambda mention: mention.start)
 
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
@@ -109,17 +104,15 @@ def _compounds(
         if last and last.size and last.per is None:
             gap = text[last.end : mention.start]
             rest = mention
-            # `2h30`, `2 h 30`
-            two_digits = mention.end - mention.start == 2
+            two_digits = mention.end - mention.start == 2  # `2h30`, `2 h 30`
             glued = text[last.end - 1] == "h" and (not gap or (gap == " " and two_digits))
             is_rest = mention.size is None and last.size == target.hour
             if is_rest and (glued or pattern("and_minutes").fullmatch(gap)):
                 minutes = mention.low * last.size / 60
                 rest = mention._replace(low=minutes, high=minutes, size=last.size / 60)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
-            # `just short of an hour, 55 minutes`
             again = gap.strip() == "," and rest.low > _MOST_OF_IT * last.low
-            aside = again and text.startswith(("a ", "an "), last.start)
+            aside = again and text.startswith(("a ", "an "), last.start)  # `an hour, 55 minutes`
             if smaller and not aside and pattern("compound").fullmatch(gap):
                 value = last.low + rest.low
                 joined[-1] = rest._replace(start=last.start, low=value, high=value)
@@ -134,6 +127,10 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
     last: QuantityMention | None = None
     for mention in singles:
         if last is not None and (both := _joined(text, last, mention)):
+            least, gap = mentions[-2:][0], text[last.end : mention.start]
+            if text[least.end : both.start] == ", " and " or " in gap and least.low < last.low:
+                both = both._replace(start=least.start, high=both.low)  # `22, 24 or 26 hours`
+                del mentions[-2]
             mentions[-1:] = [both]
             last = None  # a range is not the end of another
         else:
@@ -154,8 +151,7 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
     if second.size is None and first.size is not None:
         if not pattern("but").match(gap):
             return None
-        # `north of 6 hours but less than 8`
-        second = second._replace(size=first.size, unfinished=False)
+        second = second._replace(size=first.size, unfinished=False)  # `6 hours but less than 8`
         high *= first.size
     elif first.size is None:
         low *= second.size or 1  # `4-6 hours`
@@ -210,9 +206,7 @@ class QuantityTarget:
 def read_target(unit: str, prompt: str) -> QuantityTarget:
     """Return the target of a prompt and a unit, cached because prompts are answered many times."""
     text, target_unit = to_plain_text(prompt), parse_unit(unit)
-    mentions = find_quantities(text, target_unit)
-    inputs = {(mention.low, mention.high) for mention in mentions if mention.size}
-    amounts = [high for _, high in inputs if target_unit.kind == "money"]
+    inputs = {(found.low, found.high) for found in find_quantities(text, target_unit) if found.size}
     return QuantityTarget(
         unit=target_unit,
         inputs=inputs,
@@ -222,5 +216,7 @@ def read_target(unit: str, prompt: str) -> QuantityTarget:
         topic=frozenset(word[:STEM] for word in text.words if len(word) >= _SHORTEST)
         - {word[:STEM] for word in words("no_topic_words")},
         sums_years=target_unit.per is None and bool(pattern("horizon").search(text.text)),
-        largest=max(amounts, default=0.0),
+        largest=max((high for _, high in inputs), default=0.0)
+        if target_unit.kind == "money"
+        else 0.0,
     )

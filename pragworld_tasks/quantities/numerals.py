@@ -18,7 +18,6 @@ MULTIPLIERS = {
 }
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
-
 # What a number may begin with. Such places are found much faster than numbers are.
 _FIRST_WORDS = {*_ONES, *_TENS, *_COUNTS, *_PARTS, "an", "couple", "quarters", "thirds"}
 _GREATEST = 1e18  # above that, a row of digits is not a quantity

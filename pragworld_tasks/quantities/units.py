@@ -1,7 +1,6 @@
 """Units: the target unit, in which a value is returned, and the units that answers use instead.
 
-pint parses and converts units. It takes a third of a second to import, so it is imported when it is
-first needed.
+pint converts them. It takes a third of a second to import, so it is imported when first needed.
 """
 
 from __future__ import annotations
@@ -92,10 +91,9 @@ class TargetUnit:
     noun: str = ""  # for a count, a pattern of what is counted
 
     def attached(self, text: str, start: int, end: int) -> tuple[int, int, str, str | None] | None:
-        """Return where the number at text[start:end] begins and ends with its unit, and the unit.
+        """Return where a number begins and ends with its unit, the unit, and what it is per.
 
-        The last one is what the quantity is per, if anything: the `month` of `$5 a month`. None if
-        the unit cannot become the target unit.
+        None if the unit cannot become the target unit.
         """
         if text.startswith(")", end) and "(" in text[max(0, start - _IN_BRACKETS) : start]:
             end += 1  # `(4-6) hours`
@@ -202,7 +200,6 @@ def _counted_pattern(noun: str) -> re.Pattern[str]:
 
 
 def _noun_pattern(noun: str) -> str:
-    """Return a pattern of a noun in singular and plural, and of other words for it."""
     if noun in _FILE["plurals"]:
         return str(_FILE["plurals"][noun])
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
@@ -212,10 +209,7 @@ def _noun_pattern(noun: str) -> str:
 
 @functools.cache
 def parse_unit(name: str) -> TargetUnit:
-    """Return the unit of a name such as `kg`, `truck`, `million dollar` or `dollar / month`.
-
-    A name that is not a unit of pint or of money is a noun for what is counted.
-    """
+    """Return the unit of a name such as `kg` or `dollar / month`; of other nouns, a count."""
     above, slash, below = name.strip().partition("/")
     match = re.fullmatch(r"(?:(thousand|million|billion) +)?([^\W\d_][\w .-]*)", above.strip())
     if not match or match[2] in ("thousand", "million", "billion") or (slash and not below.strip()):

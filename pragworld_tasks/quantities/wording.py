@@ -1,8 +1,4 @@
-"""English wording: regular expressions, vocabularies and cues.
-
-`wording.toml` has regular expressions and lists of words. `cues.toml` names cues: words and phrases
-that say what a quantity is. A word that is no cue stands for its own stem.
-"""
+"""English wording: the expressions and words of `wording.toml`, and the cues of `cues.toml`."""
 
 import functools
 import re

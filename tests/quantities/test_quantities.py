@@ -1,5 +1,6 @@
 """Tests of reading the one final number out of a free-form answer."""
 
+import itertools
 import math
 import subprocess
 import sys
@@ -247,6 +248,54 @@ def test_a_long_word_takes_little_memory() -> None:
 def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:
     code = "import sys, pragworld_tasks.quantities as q; sys.exit({'pint', f'{q.__name__}.wording'} & {*sys.modules} != set())"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# What is asked, a verb about it, and values in the words of a unit.
+STATED = {
+    "health_weight": ("someone of your weight", "lose", "{} kg", (2, 3.5, 7)),
+    "health_prednisone": ("a supply of this size", "last", "{} days", (25, 190, 333)),
+    "health_hike": ("a hike of this length", "burn", "{:,} calories", (600, 1800, 4000)),
+    "logistics_deliveries": ("a route with that many stops", "take", "{} minutes", (45, 90, 420)),
+    "logistics_trucks": ("a load of this size", "need", "{} trucks", (2, 4, 9)),
+    "logistics_shipping": ("a shipment of this size", "cost", "${:,}", (1500, 3200, 14000)),
+    "finance_tax": ("a single filer with your income", "owe", "${:,}", (1700, 4200, 14000)),
+    "finance_car": ("a commute of this length", "cost", "${:,} per year", (3200, 5400, 9700)),
+    "finance_rent": ("a fair rent", "run to", "${:,} a month", (1450, 1900, 2600)),
+    "social_planning_sidewalks": ("this investment", "save", "${} million", (3, 12.5, 40)),
+    "social_planning_meals": ("a program of this kind", "cost", "${} million", (120, 260, 415)),
+    "social_planning_transport": ("a program of this kind", "cost", "${} million", (18, 45, 90)),
+    "travel_miami": ("the trip from {} to Miami", "take", "{} hours", (4, 7.5, 13)),
+    "travel_sydney": ("the trip from {} to Sydney", "take", "{} hours", (22, 24, 30)),
+    "travel_commute": ("a {}-mile commute", "take", "{} minutes", (15, 35, 90)),
+}
+SENTENCES = """
+{what} usually {verb}s {value}.|{what} {verb}s {value}.|{what} typically {verb}s {low} to {value}.
+{what} often {verb}s {value}.|{what} would {verb} {value}.|{what} will {verb} {low} to {value}.
+In practice {what} {verb}s {value}.|Most sources say that {what} {verb}s {value}.|Figure {value}.
+You can expect {what} to {verb} {value}.|{value} is what {what} usually {verb}s.|About {value}.
+{what} {verb}s {value} according to most calculators.|{what}, I think, {verb}s {value}.
+Given what you describe, {what} {verb}s {value}.|{what} {verb}s {value} under normal conditions.
+{what} {verb}s {value}, though it varies.|{what} {verb}s no more than {value}.|It {verb}s {value}.
+For {what}, {value} is a realistic figure.
+"""
+
+
+def test_a_plain_sentence_is_read_whatever_its_words_are() -> None:
+    misread, count = [], 0
+    for (name, (what, verb, form, values)), sentence in itertools.product(
+        STATED.items(), SENTENCES.strip().replace("\n", "|").split("|")
+    ):
+        question = questions()[name]
+        slot, value = question.values[count % 3], values[count // 2 % 3]
+        low = values[0] / 2
+        written = {"value": form.format(value), "low": form.partition(" ")[0].format(low)}
+        text = sentence.format(what=what.format(slot), verb=verb, **written)
+        expected = (low + value) / 2 if "{low}" in sentence else value
+        read = read_quantity(text, question.unit, fill_slot(question.prompt, slot))
+        misread += [] if read == pytest.approx(expected, rel=0.01) else [(text, read)]
+        count += 1
+    assert count == 300
+    assert len(misread) <= 3, misread
 
 
 # The files named `development` are those that the weights are fitted to. The others were scored once.
