@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from answers import SETTINGS, digest_of, splits, texts
-from study import BASE, LOSSES, RESULTS, SFT, choose
+from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.data.documents import Document, documents_digest
@@ -75,7 +75,7 @@ def main() -> None:
 
 def report_model(folder: Path, documents: Mapping[str, list[Document]]) -> Iterator[str]:
     """Yield the tables of one model, and draw its figure."""
-    runs = {("base", 0): folder / f"answers-{BASE}.json"}
+    runs = {(name, 0): folder / f"answers-{name}.json" for name in (BASE, TAUGHT)}
     runs |= {
         (arm, seed): folder / f"answers-{arm}-seed{seed}.json"
         for seed in SETTINGS["seeds"]
@@ -90,7 +90,7 @@ def report_model(folder: Path, documents: Mapping[str, list[Document]]) -> Itera
         ["arm", "seeds", *(outcome.name for outcome in outcomes)],
         [
             [arm, str(len(seeds)), *(_mean(outcome, seeds) for outcome in outcomes)]
-            for arm in ("base", *SETTINGS["arms"])
+            for arm in (BASE, TAUGHT, *SETTINGS["arms"])
             if (seeds := [run for run in observed if run[0] == arm])
         ],
     )
@@ -200,10 +200,10 @@ def _differences(outcome: Outcome, compared: Mapping[str, Comparison]) -> Iterat
 def _layers(folder: Path) -> Iterator[str]:
     """Yield the layers chosen before training, and those of the same sign in later sweeps."""
     paths = {path.stem.removeprefix("layers-"): path for path in folder.glob("layers-*.json")}
-    if BASE not in paths:
+    if TAUGHT not in paths:
         return
-    reports = {run: read_layers(paths[run]) for run in (BASE, *sorted({*paths} - {BASE}))}
-    before = reports[BASE]
+    reports = {run: read_layers(paths[run]) for run in (TAUGHT, *sorted({*paths} - {TAUGHT}))}
+    before = reports[TAUGHT]
     for role in LOSSES.values():
         layers, rule = choose(before, role)
         yield f"{role.capitalize()} before training, by {rule}: {_listed(layers)}.\n"
@@ -212,7 +212,7 @@ def _layers(folder: Path) -> Iterator[str]:
     for run, report in reports.items():
         cells = [run, format_number(report.plain.accuracy.percent, ".1f")]
         for role in LOSSES.values():
-            now, then = signs[run][role], signs[BASE][role]
+            now, then = signs[run][role], signs[TAUGHT][role]
             overlap = len(now & then) / max(1, len(now | then))
             cells += [_listed(sorted(now)), format_number(overlap, ".2f")]
         rows.append(cells)

@@ -1,4 +1,4 @@
-"""Run the study of a model: answer, sweep, train every arm and seed, answer and sweep again.
+"""Run the study of a model: teach it, sweep it, train every arm and seed, answer and sweep again.
 
     python experiments/real_models/study.py smollm2 models/smollm2 runs/smollm2
 
@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answers import SETTINGS, answer, generated, load, observe, read_run
+from lessons import RECORD, teach
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.run_record import RUN_FILE
 
 RESULTS = Path(__file__).with_name("results")
-BASE = "base"  # the model before training
+BASE, TAUGHT = "base", "taught"  # the model before and after the lessons, before all arms
 SFT = "sft"  # the arm that others are compared with
 LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
 
@@ -36,7 +37,7 @@ class Study(NamedTuple):
     Attributes:
         name: Its name in the settings.
         model: Its folder.
-        out: The folder of adapters, journals and logs, which is not kept.
+        out: The folder of the taught model, adapters, journals and logs, which is not kept.
         results: The folder of the files that are.
     """
 
@@ -44,6 +45,11 @@ class Study(NamedTuple):
     model: Path
     out: Path
     results: Path
+
+    @property
+    def taught(self) -> Path:
+        """The folder of the taught model, from which all arms start."""
+        return self.out / TAUGHT
 
     @property
     def template(self) -> list[str]:
@@ -84,7 +90,9 @@ def main() -> None:
 def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
     """Yield all steps, those first that others need or that say most."""
     yield answering(study, BASE)
-    yield sweeping(study, BASE)
+    yield Step(study.taught / RECORD, partial(give_lessons, study))
+    yield answering(study, TAUGHT)
+    yield sweeping(study, TAUGHT)
     for seed in seeds:
         for arm in arms:
             if not all(arm_layers(study, arm, seed).values()):
@@ -114,12 +122,18 @@ def options_of(settings: dict[str, Any]) -> list[str]:
 # Training -----------------------------------------------------------------------------------------
 
 
+def give_lessons(study: Study) -> None:
+    """Teach the model, before anything else is trained, and keep the record."""
+    teach(study.model, study.taught, bool(study.template))
+    shutil.copy(study.taught / RECORD, study.results / RECORD)
+
+
 def train(study: Study, arm: str, seed: int) -> None:
     """Train an adapter."""
     settings = SETTINGS["arms"][arm]
     groups = SETTINGS["training"]["max_steps"] * 8 // 3  # each has more than three documents
     generator = {**SETTINGS["generator"], "groups": groups, "seed": seed}
-    words = ["--model_name_or_path", str(study.model), "--use_peft", *study.template]
+    words = ["--model_name_or_path", str(study.taught), "--use_peft", *study.template]
     words += ["--seed", str(seed), "--output_dir", str(study.out / f"{arm}-seed{seed}")]
     words += ["--dataset_config", json.dumps(generator), "--resume_from_checkpoint", "last"]
     for loss, layers in arm_layers(study, arm, seed).items():
@@ -131,7 +145,7 @@ def train(study: Study, arm: str, seed: int) -> None:
 def try_budget(study: Study, seed: int) -> None:
     """Train plain SFT with a seed that does not count, and print its accuracy in validation."""
     train(study, SFT, seed)
-    model, tokenizer = load(study.model, study.out / f"{SFT}-seed{seed}")
+    model, tokenizer = load(study.taught, study.out / f"{SFT}-seed{seed}")
     documents = generated("validation", SETTINGS["sweeps"]["pilot_groups"], seed)
     answer(model, tokenizer, documents, bool(study.template))
 
@@ -141,7 +155,7 @@ def arm_layers(study: Study, arm: str, seed: int) -> dict[str, list[int]]:
     settings = SETTINGS["arms"][arm]
     if not settings:
         return {}
-    report = read_layers(study.results / f"layers-{BASE}.json")
+    report = read_layers(study.results / f"layers-{TAUGHT}.json")
     chosen = {loss: choose(report, role)[0] for loss, role in LOSSES.items()}
     if settings.get("random"):
         others = sorted({*range(report.model.layers)}.difference(*chosen.values()))
@@ -173,8 +187,9 @@ def answering(study: Study, run: str) -> Step:
     """Return the step in which a model answers all questions."""
 
     def write() -> None:
-        adapter = None if run == BASE else study.out / run
-        content = observe(study.model, adapter, bool(study.template))
+        folder = study.model if run == BASE else study.taught
+        adapter = None if run in (BASE, TAUGHT) else study.out / run
+        content = observe(folder, adapter, bool(study.template))
         write_whole(result, f"{json.dumps(content)}\n".encode())  # a line, for it has many numbers
 
     result = study.results / f"answers-{run}.json"
@@ -185,7 +200,7 @@ def sweeping(study: Study, run: str) -> Step:
     """Return the step that ablates the MLP of each layer."""
 
     def sweep() -> None:
-        words = ["--replacement", "all"] if run == BASE else ["--adapter", str(study.out / run)]
+        words = ["--replacement", "all"] if run == TAUGHT else ["--adapter", str(study.out / run)]
         interp(study, "ablate", study.out / result.name, result, *words)
 
     result = study.results / f"layers-{run}.json"
@@ -196,7 +211,7 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
     """Sweep validation dialogues, and keep what the report needs."""
     settings = {"groups": SETTINGS["sweeps"]["groups"], "seed": SETTINGS["sweeps"]["seed"]}
     metadata = json.dumps({**SETTINGS["generator"], **settings, "split": "validation"})
-    model = ["--model", str(study.model), *study.template, *words]
+    model = ["--model", str(study.taught), *study.template, *words]
     data = ["--split", "generated", "--metadata", metadata, "--out", str(whole)]
     if not whole.exists():  # as it would after a run that was killed here
         command(study, "pragworld_interp", action, *model, *data)

@@ -1,0 +1,156 @@
+"""Lessons: teach a model to answer questions about dialogues, before the arms continue from it.
+
+Lessons are those of `examples/train_pragworld_tiny.py`: a generated dialogue of the split `train`
+with many questions, easy at first, and harder as long as enough answers are right. All layers are
+trained, the embeddings are not.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from answers import SETTINGS
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_tasks.data.prompts import label_completion, label_prompt
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.files import write_json
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from train_pragworld_tiny import Lesson, make_lesson
+
+RECORD = "lessons.json"
+_OPEN = "\n\nAnswer in a word or two.\nAnswer:"  # ends the prompt of an open question
+_UNFINISHED = "unfinished.pt"
+
+
+class Tree(NamedTuple):
+    """A dialogue and its questions as one sequence, in which no question sees another.
+
+    Attributes:
+        ids, positions: The tokens, and their positions in the prompt.
+        branch: The question that each token belongs to; 0 for the dialogue, which all see.
+        targets: The next token where an answer begins or goes on, -1 elsewhere.
+    """
+
+    ids: list[int]
+    positions: list[int]
+    branch: list[int]
+    targets: list[int]
+
+
+def make_tree(lesson: Lesson, tokenizer: Any, template: bool) -> Tree:
+    """Tokenize a lesson. What its prompts begin with in common is there once."""
+    prompts, answers = [], []
+    for question in lesson.questions:
+        prompt = label_prompt({"context": lesson.context, "question": question.text})
+        if question.prompt == "open":
+            prompt = prompt[: prompt.rindex("\n\n")] + _OPEN
+        if template:
+            turns = [{"role": "user", "content": prompt}]
+            options = {"tokenize": False, "add_generation_prompt": True}
+            prompt = tokenizer.apply_chat_template(turns, **options)
+        prompts.append(tokenizer(prompt, add_special_tokens=not template)["input_ids"])
+        answers.append(_ids(tokenizer, question.answer.strip(" )"), template))
+    alike = takewhile(lambda column: len({*column}) == 1, zip(*prompts, strict=False))
+    common = min(len([*alike]), *(len(prompt) - 1 for prompt in prompts))
+    tree = Tree(prompts[0][:common], [*range(common)], [0] * common, [-1] * common)
+    for number, (prompt, answer) in enumerate(zip(prompts, answers, strict=True), 1):
+        ids = [*prompt[common:], *answer[:-1]]
+        tree.ids.extend(ids)
+        tree.positions.extend(range(common, common + len(ids)))
+        tree.branch.extend([number] * len(ids))
+        tree.targets.extend([-1] * (len(ids) - len(answer)) + answer)
+    return tree
+
+
+def _ids(tokenizer: Any, answer: str, template: bool) -> list[int]:
+    text = label_completion(answer, template)
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def batch(trees: Sequence[Tree]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Return the input of a model, with who sees whom as the mask, and the targets."""
+    longest = max(len(tree.ids) for tree in trees)
+
+    def table(values: Callable[[Tree], list[int]], fill: int) -> torch.Tensor:
+        return torch.tensor([values(tree) + [fill] * (longest - len(tree.ids)) for tree in trees])
+
+    branch = table(lambda tree: tree.branch, -1)
+    seen = (branch[:, None] == 0) | (branch[:, None] == branch[:, :, None])
+    inputs = {
+        "input_ids": table(lambda tree: tree.ids, 0),
+        "position_ids": table(lambda tree: tree.positions, 0),
+        "attention_mask": (seen & torch.ones_like(seen).tril())[:, None],
+    }
+    return inputs, table(lambda tree: tree.targets, -1)
+
+
+def teach(folder: Path, out: Path, template: bool) -> None:
+    """Train the layers of a model, and save it with a record. An interrupted training resumes."""
+    settings = SETTINGS["lessons"]
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model.requires_grad_(requires_grad=False)
+    weights = [*model.model.layers.requires_grad_().parameters()]
+    optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.98), weight_decay=0.0)
+    labels = torch.tensor([_ids(tokenizer, label, template)[0] for label in ("no", "yes")])
+    rng = StableRandom(f"lessons {settings['seed']}")
+    log: list[dict[str, float]] = []
+    difficulty, sums = 0.0, torch.zeros(3)
+    out.mkdir(parents=True, exist_ok=True)
+    if (out / _UNFINISHED).exists():
+        saved = torch.load(out / _UNFINISHED, weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        rng.source.setstate((*rng.source.getstate()[:1], tuple(saved["rng"]), None))
+        log, difficulty = saved["log"], saved["difficulty"]
+    for step in range(int(log[-1]["step"]) + 1 if log else 1, settings["steps"] + 1):
+        # Half of the lessons are easier than the difficulty, so that not too much is new at once.
+        drawn = [
+            difficulty * (1 if rng.happens(0.5) else rng.below(100) / 100)
+            for _ in range(settings["dialogues"])
+        ]
+        lessons = [
+            make_lesson(rng, own, 2 + rng.below(2 + round(7 * own)), settings["questions"])
+            for own in drawn
+        ]
+        trees = [make_tree(one, tokenizer, template) for one in lessons if one.questions]
+        inputs, targets = batch(trees)
+        left = (settings["steps"] - step) / settings["cool_down"]
+        for group in optimizer.param_groups:
+            group["lr"] = settings["rate"] * min(1.0, step / settings["warm_up"], left)
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = model.model(**inputs, use_cache=False).last_hidden_state
+            logits = model.lm_head(hidden[targets >= 0]).float()
+        wanted = targets[targets >= 0]
+        loss = cross_entropy(logits, wanted)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        asked = torch.isin(wanted, labels)
+        right = labels[logits.detach()[asked][:, labels].argmax(-1)] == wanted[asked]
+        sums += torch.tensor([loss.item(), right.sum(), asked.sum()])
+        if step % settings["logged"] == 0:
+            row = {"step": step, "loss": round(sums[0].item() / settings["logged"], 4)}
+            row |= {"accuracy": round(float(sums[1] / sums[2]), 4), "difficulty": difficulty}
+            print(json.dumps(row), flush=True)
+            log.append(row)
+            sums.zero_()
+            if row["accuracy"] > settings["pass_mark"]:
+                difficulty = min(1.0, round(difficulty + settings["stride"], 2))
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            state |= {"rng": [*rng.source.getstate()[1]], "log": log, "difficulty": difficulty}
+            torch.save(state, out / "partial.pt")
+            (out / "partial.pt").replace(out / _UNFINISHED)
+    model.to(torch.bfloat16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    write_json(out / RECORD, {"settings": settings, "log": log})
+    (out / _UNFINISHED).unlink()
