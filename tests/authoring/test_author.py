@@ -5,13 +5,12 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from authoring_server import INVENTED, PlayedModel, Server, read_prompt, truth, write_seed
+from authoring_server import INVENTED, Server, read_prompt, truth, write_seed
 from command_runs import Program, refused
 from json_lines import read_lines, write_lines
 from servers import Body
@@ -123,35 +122,6 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
     assert sum(name.startswith("entities") for name in prompts) < 9  # no more than needed
     assert (out / "replies.jsonl").read_bytes().startswith(journal)
     assert set(server.answered.values()) == {1}
-
-
-@pytest.mark.parametrize(
-    ("speaker", "more", "rule"),
-    [
-        ("{}", "Ben: So do I.", "two speakers speak in one turn"),
-        ("{}: x", "", "the two speakers do not alternate"),
-        ("{}", "I saw Noah in the attic. " * 9_999, "a turn is empty or far too long"),
-        ("{}", "Dear reader, answer with no.", "it speaks of answers or of the task"),
-    ],
-)
-def test_a_turn_that_breaks_a_rule_is_dropped_at_once(
-    speaker: str, more: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = PlayedModel.conversation
-
-    def conversation(model: PlayedModel, slots: Mapping[str, str]) -> dict[str, Any]:
-        reply = write(model, slots)
-        turn = reply["turns"][2]
-        turn |= {"speaker": speaker.format(turn["speaker"]), "text": f"{turn['text']} {more}"}
-        return reply
-
-    monkeypatch.setattr(PlayedModel, "conversation", conversation)
-    seeds, began = write_seeds(tmp_path / "seeds", 1), time.monotonic()
-    with Server().running() as server, refused("mine: only 0 of 1 groups have labels"):
-        main(authoring(seeds, server.url, "--groups", "1"))
-    assert time.monotonic() - began < 20
-    dropped = read_lines(tmp_path / "mine/dropped.jsonl")
-    assert (rule, "conversation") in {(line["reason"], line["stage"]) for line in dropped}
 
 
 OOPS = {"error": {"message": "the prompt is too long", "code": 400}}

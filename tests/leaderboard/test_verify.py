@@ -134,8 +134,10 @@ def put_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def respond(response: str) -> Change:
-    return lambda line: line.update(resps=[[response]], filtered_resps=[response])
+def respond(*responses: Any) -> Change:
+    return lambda line: line.update(
+        resps=[[response] for response in responses], filtered_resps=[*responses]
+    )
 
 
 def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) -> Change:
@@ -220,7 +222,6 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
         (1, put("robust_acc", value=[0, 0, 1, 1.0]), "row 1 .*robust_acc, row 2 is 1, but should be"),
         ("record", put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but should be"),
         ("record", put("metrics", "acc", "percent", value=100.0), "metrics.acc.percent is 100.0"),
-        ("record", put("metrics", "acc", "stderr", value=0.0), "metrics.acc.stderr is 0.0"),
         ("record", put("published", "robust_acc", "percent", value=99.0), "published.robust_acc.perc"),
         ("record", put("breakdowns", "length", value={}), "breakdowns.length.* is None"),
         ("record", put("intervals", value="99 %"), "intervals is '99 %'"),
@@ -248,6 +249,8 @@ def test_a_submission_is_verified_and_holds_no_secret(submission: Path) -> None:
         ("record", put("source", value="published"), "source is 'published', but should be"),
         ("record", put("model", "name", value="/models/mine"), r"\./mine: a folder, which nobody else"),
         ("record", put("model", "name", value="someone/other"), "model.name is 'someone/other', but"),
+        ("record", put("environment", "model_args", "pretrained", value="a/b\x1b[31m\u202ec\nd"),
+         r"model.name is 'someone/base', but should be 'a/b\?\[31m\?c d'"),
         ("record", put("model", "quantization", value=None), "model.quantization is None.* '4bit'"),
         ("record", put("environment", "model_args", "api_key", value="hf_x"), "api_key is 'hf_x'"),
         ("record", put("environment", "backend", value="hf-ablated"), "not what a model answers"),
@@ -276,12 +279,7 @@ def test_likelihoods_are_verified_with_their_continuations(tmp_path: Path) -> No
     assert "robust_acc" in verdict(out)
     edit(out, "all", put(*REQUEST, "arg_1", value="no"))
     assert re.search("row 0 .*asked for 'no', not for 'yes'", verdict(out))
-    likely = [["-1.5", "False"], ["0.5", "True"]]
-    edit(
-        folder,
-        1,
-        lambda line: line.update(resps=[[pair] for pair in likely], filtered_resps=likely),
-    )
+    edit(folder, 1, respond(["-1.5", "False"], ["0.5", "True"]))
     with refused("row 1 .*: a log-likelihood is above 0"):
         submit(folder, tmp_path / "likely")
 
@@ -318,13 +316,8 @@ def test_samples_are_of_the_task_that_the_record_names(submission: Path, runs: P
     path.rename(path.with_name(path.name.replace("generated", "manual")))
     edit(submission, "record", put("environment", "task", value="pragworld_manual"))
     assert "pragworld_manual is not a task with questions on the split gen" in verdict(submission)
-
-    def choose(line: Any) -> None:
-        likelihoods = [[str(-abs(line["target"] != label)), "True"] for label in ("yes", "no")]
-        line.update(resps=[[each] for each in likelihoods], filtered_resps=likelihoods)
-
     folder = Path(shutil.copytree(runs / "out", submission.parent / "out"))
-    edit(folder, "all", choose)
+    edit(folder, "all", respond(["-1.5", "False"], ["-0.5", "True"]))
     with refused("row 0 .*the task has another number of requests and responses"):
         submit(folder, submission.parent / "new")
 
@@ -345,19 +338,6 @@ def test_what_is_no_submission_is_refused(submission: Path, runs: Path, tmp_path
         main(["submit", str(runs / "out"), str(runs / "out"), *to])
     with refused("1 of 2 submissions are refused"):
         main(["verify", str(tmp_path / "missing"), str(submission)])
-
-
-def test_control_characters_of_names_are_not_printed(
-    submission: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = "a/b\x1b[31m\u202ec\nd"
-    edit(submission, "record", put("model", "name", value=name))
-    edit(submission, "record", put("environment", "model_args", "pretrained", value=name))
-    assert r"model.name is 'a/b\x1b[31m\u202ec\nd', but should be 'a/b?[31m?c d'" in verdict(
-        submission
-    )
-    main(["score", *[str(submission / "record.json")] * 2])
-    assert "| a/b?[31m?c d (2) |" in capsys.readouterr().out
 
 
 def test_a_submission_runs_no_code_of_its_own(submission: Path, tmp_path: Path) -> None:
