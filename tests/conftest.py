@@ -68,7 +68,6 @@ def our_tasks_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def released() -> Path:
-    """The folder of the released files."""
     folder = os.environ.get("PRAGWORLD_RELEASED")
     if not folder:
         pytest.skip("the released PragWorld files: set PRAGWORLD_DATA to their folder")
@@ -90,14 +89,12 @@ def sample_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A Chromium, or the test is skipped."""
     with open_browser() as browser:
         yield browser
 
 
 @pytest.fixture(scope="session")
 def board() -> "Board":
-    """A small leaderboard."""
     from board_sites import small_board
 
     return small_board()
@@ -105,7 +102,6 @@ def board() -> "Board":
 
 @pytest.fixture(scope="session")
 def site(board: "Board", tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages of the small leaderboard."""
     from board_sites import write_board
 
     return write_board(board, tmp_path_factory.mktemp("board") / "site")

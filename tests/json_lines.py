@@ -7,7 +7,6 @@ from typing import Any
 
 
 def to_lines(records: Iterable[Any]) -> str:
-    """Return the text of a file of records."""
     return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
@@ -19,5 +18,4 @@ def write_lines(path: Path, records: Iterable[Any]) -> Path:
 
 
 def read_lines(path: Path) -> list[Any]:
-    """Return the records of a file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

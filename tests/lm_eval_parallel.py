@@ -7,14 +7,11 @@ This one does on the CPU what `hf` does then, so that a machine without any can 
 requests built by rank, items gathered from all, aggregation on the first.
 """
 
-import functools
-
 import torch
 from accelerate import Accelerator
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 
 
 @register_model("hf-cpu-parallel")
@@ -30,6 +27,4 @@ class ParallelOnCPU(HFLM):
 
 
 if __name__ == "__main__":
-    # lm-eval's own tasks take seconds to read.
-    TaskManager.__init__ = functools.partialmethod(TaskManager.__init__, include_defaults=False)
     cli_evaluate()

@@ -38,7 +38,6 @@ class Output:
         return sorted(self._output.rglob("results_*.json"))
 
     def samples_file(self, task: str) -> Path:
-        """The file of a task's samples."""
         paths = self._output.rglob(f"samples_*{task}_2*.jsonl")
         (path,) = (path for path in paths if re.search(rf"(samples_|::){task}_2", path.name))
         return path
@@ -95,16 +94,8 @@ def run_lm_eval(
     return Evaluation(process, output)
 
 
-def split_of(task: str) -> ReleasedSplit:
-    split: ReleasedSplit
-    for split in get_args(ReleasedSplit):
-        if task.startswith(f"pragworld_{split}"):
-            return split
-    raise AssertionError(task)
-
-
 def documents_of(task: str, folder: Path) -> list[Document]:
-    split = split_of(task)
+    (split,) = (one for one in get_args(ReleasedSplit) if task.startswith(f"pragworld_{one}"))
     return read_split(split, folder / FILES[split].path)
 
 

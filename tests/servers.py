@@ -19,7 +19,6 @@ class JsonHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Reply to a POST request."""
         self.post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
     def post(self, body: Body) -> None:
@@ -43,7 +42,6 @@ class JsonHandler(BaseHTTPRequestHandler):
         )
 
     def reply(self, status: int, content: Any, **headers: str) -> None:
-        """Send JSON."""
         self.send(status, json.dumps(content).encode(), "application/json", **headers)
 
     def send(self, status: int, content: bytes, kind: str, **headers: str) -> None:
@@ -100,7 +98,6 @@ class ChatServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The base URL."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def failure(self, body: Body) -> str:
@@ -109,7 +106,6 @@ class ChatServer(ThreadingHTTPServer):
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        """Run it in a thread."""
         thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:

@@ -98,8 +98,7 @@ def _import_all() -> None:
                 importlib.import_module(module.name)
     for name, _ in MAINS.values():
         importlib.import_module(name)
-    _describe_no_machine()
-    _name_no_method()
+    _leave_out_descriptions()
     gc.freeze()  # forks that collect garbage need not look for any among the modules
 
 
@@ -125,13 +124,9 @@ def _scan_our_tasks_only() -> None:
     mock.patch.object(TaskManager, "__init__", scan_ours).start()
 
 
-def _describe_no_machine() -> None:
-    """Keep lm-eval from describing the machine in its results, with programs that take a second."""
+def _leave_out_descriptions() -> None:
+    """Keep lm-eval from describing the machine, and torchrun its method, which take a second each."""
     mock.patch("torch.utils.collect_env.get_pretty_env_info", return_value="").start()
-
-
-def _name_no_method() -> None:
-    """Keep torchrun from finding out for its log which method runs, which takes it a second."""
     rendezvous = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
     mock.patch(f"{rendezvous}.get_method_name", return_value="").start()
 

@@ -116,17 +116,3 @@ def test_released_manual_split_counts(released: Path) -> None:
     alterations = Counter(document.alteration for document in documents)
     assert (alterations.pop(None), alterations) == (88, ALTERATION_COUNTS)
     assert Counter(d.effect for d in documents) == {"flip": 139, "invariant": 273, None: 88}
-
-
-def test_sample_of_the_released_synthetic_split(released: Path) -> None:
-    documents = read_split("synthetic", released / "synthetic_sample.csv")
-    assert len(documents) == 52
-    assert documents[-1].group + 1 == 12
-    sizes = Counter(document.group for document in documents)
-    assert 1 in sizes.values()  # an original that nothing was altered from
-    by_group = {document.group: document for document in documents if document.is_original}
-    assert all(
-        (document.effect == "flip") == (document.answer != by_group[document.group].answer)
-        for document in documents
-        if not document.is_original
-    )

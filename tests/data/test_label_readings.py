@@ -2,7 +2,6 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 from json_lines import read_lines
@@ -19,17 +18,11 @@ def documents(released: Path) -> list[Document]:
     return read_split("manual", released / FILES["manual"].path)
 
 
-@pytest.fixture(scope="module")
-def original_readings(released: Path) -> list[dict[str, Any]]:
-    """The readings as their annotators wrote them."""
-    return read_lines(released / "label_readings.jsonl")
-
-
 def test_the_shipped_readings_are_the_original_ones(
-    documents: list[Document], original_readings: list[dict[str, Any]]
+    documents: list[Document], released: Path
 ) -> None:
-    shipped = label_readings()
-    for document, original, readings in zip(documents, original_readings, shipped, strict=True):
+    written, shipped = read_lines(released / "label_readings.jsonl"), label_readings()
+    for document, original, readings in zip(documents, written, shipped, strict=True):
         assert readings == LabelReadings(
             original["row"],
             documents_digest([document]),

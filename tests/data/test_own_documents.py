@@ -114,24 +114,16 @@ def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> Non
 
 def labelled(path: Path, *labels: str) -> Path:
     """Documents with three labels, and variants by a name of ours, of which one keeps the answer."""
-    kinds = [
-        ("All", "entailed"),
-        ("None", "excluded"),
-        ("Some", "undetermined"),
-        ("Both", "entailed"),
-    ]
+    bases = {"All": "entailed", "None": "excluded", "Some": "undetermined", "Both": "entailed"}
+    kinds = [*bases.items()]
     answers = dict(zip(("entailed", "excluded", "undetermined"), labels, strict=True))
     lines: list[dict[str, Any]] = [{"labels": labels}]
     for group, room in enumerate(("hall", "attic", "cellar")):
         for place, (some, basis) in enumerate(kinds[group:] + kinds[:group]):
             context = f"Ann: Where is the tea?\nBen: {some} of it is in the {room}."
             line = {"context": context, "question": f"Is it in the {room}?", "group": group}
-            edit = {
-                "basis": basis,
-                "answer": answers[basis],
-                "alteration": "Edit" if place else None,
-            }
-            lines.append(line | edit)
+            edit = {"basis": basis, "alteration": "Edit" if place else None}
+            lines.append({**line, **edit, "answer": answers[basis]})
     return write_lines(path, lines)
 
 

@@ -94,10 +94,11 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
     return replace(dialogue, exchanges=tuple(map(renamed, exchanges)))
 
 
-def questions(dialogue: Dialogue, names: Names, rng: StableRandom) -> list[Question]:
-    by_form = [list(possible_questions(form, names)) for form in QUESTION_FORMS]
-    some = [rng.sample(of_form, 1 + QUESTIONS // len(QUESTION_FORMS)) for of_form in by_form]
-    return [question for of_form in some for question in of_form]
+def questions(names: Names, rng: StableRandom) -> Iterator[Question]:
+    for form in QUESTION_FORMS:
+        yield from rng.sample(
+            [*possible_questions(form, names)], 1 + QUESTIONS // len(QUESTION_FORMS)
+        )
 
 
 def shown(dialogue: Dialogue, question: Question) -> tuple[object, ...]:
@@ -123,7 +124,7 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
             versions_of[alteration] += 1
             worlds = PossibleWorlds(dialogue.exchanges)
             assert worlds, ("a contradiction", dialogue.lines)
-            for question in questions(dialogue, mentioned(dialogue.resolved), rng):
+            for question in [*questions(mentioned(dialogue.resolved), rng)]:
                 answer = evaluate(question, state)
                 answers[question.form][answer] += 1
                 if answer is None:

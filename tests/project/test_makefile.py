@@ -1,14 +1,11 @@
-"""The Makefile: which commands its targets run, with which arguments and data."""
+"""The Makefile: which commands its targets run, with which arguments."""
 
-import os
 import subprocess
 
 from places import ROOT
 
 
-def make(*arguments: str, makefile: str = "include Makefile", **environment: str) -> str:
-    """Run make and return what it prints. PRAGWORLD_DATA is unset unless `environment` sets it."""
-    inherited = {name: value for name, value in os.environ.items() if name != "PRAGWORLD_DATA"}
+def make(*arguments: str, makefile: str = "include Makefile") -> str:
     process = subprocess.run(
         ["make", "--silent", "--file", "-", *arguments],
         input=makefile,
@@ -16,7 +13,6 @@ def make(*arguments: str, makefile: str = "include Makefile", **environment: str
         text=True,
         check=True,
         cwd=ROOT,
-        env={**inherited, **environment},
     )
     return process.stdout
 
@@ -37,9 +33,3 @@ def test_the_board_shows_the_runs_that_there_are() -> None:
     probe = "include Makefile\nprobe: ; @echo $(RUNS)"
     expected = "results" if any(ROOT.glob("results/*")) else "--demo"
     assert make("probe", makefile=probe) == f"{expected}\n"
-
-
-def test_every_target_sees_the_data_folder_that_the_user_names() -> None:
-    probe = 'include Makefile\nprobe: ; @echo "data: $$PRAGWORLD_DATA"'
-    assert make("probe", makefile=probe) == "data: \n"
-    assert make("probe", makefile=probe, PRAGWORLD_DATA="/elsewhere") == "data: /elsewhere\n"
