@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pragworld_tasks.files import from_cell, to_csv
-from pragworld_tasks.text import diff_lines, strip_reasoning
+from pragworld_tasks.text import diff_lines, markdown_table, strip_reasoning
 
 MARKS = [
     ("<think>", "</think>"),
@@ -84,6 +84,10 @@ def test_a_word_diff_holds_both_texts(original: str, altered: str) -> None:
         assert [line for line in kept if line] == [line for line in text.split("\n") if line]
     marked = [piece for line in lines for piece in line if piece.change != "same"]
     assert bool(marked) == (original != altered)
+
+
+def test_a_cell_of_a_table_may_hold_anything() -> None:
+    assert r"b?\|c" in markdown_table("Runs", ["run"], [["b\x1b|c"]])
 
 
 @given(st.lists(st.text("'=+-@\t\r\n1.e x|", max_size=5), min_size=1))
