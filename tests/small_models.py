@@ -46,5 +46,4 @@ class LabelsOnly:
         return {"input_ids": [4, *next(found, [])]}
 
     def decode(self, ids: list[int]) -> str:
-        """Return the numbers of tokens."""
         return str(ids)

@@ -153,28 +153,25 @@ def test_what_the_page_says_of_the_table(
     assert [row for row, answer in enumerate(lost) if answer is None] == [54, 55, 440, 443, 444]
 
 
-@pytest.fixture(scope="module")
-def robust(reports: dict[str, ScoreReport]) -> dict[str, list[Bools]]:
-    """Whether each model is robust on each group: all documents, and the undisputed ones."""
-    group = np.array([document.group for document in next(iter(reports.values())).documents])
+def test_which_models_can_be_told_apart(
+    documents: list[Document], reports: dict[str, ScoreReport]
+) -> None:
+    group = np.array([document.group for document in documents])
     disputed = np.array([readings.is_disputed for readings in label_readings()])
-    return {
+    # Whether each model is robust on each group: all documents, and the undisputed ones.
+    robust = {
         model: [
-            np.array([correct[counts & (group == number)].all() for number in range(88)])
+            [report.arrays.correct[counts & (group == number)].all() for number in range(88)]
             for counts in (np.ones_like(disputed), ~disputed)
         ]
-        for model, correct in ((model, report.arrays.correct) for model, report in reports.items())
+        for model, report in reports.items()
     }
-
-
-def test_which_models_can_be_told_apart(
-    reports: dict[str, ScoreReport], robust: dict[str, list[Bools]]
-) -> None:
     models = list(reports)
     pairs = list(combinations(models, 2))
 
     def tests(way: int) -> list[float]:
-        return [mcnemar(robust[first][way], robust[second][way]).p for first, second in pairs]
+        right = {model: np.array(robust[model][way]) for model in models}
+        return [mcnemar(right[first], right[second]).p for first, second in pairs]
 
     def different(p: list[float]) -> set[tuple[str, str]]:
         return {pair for pair, value in zip(pairs, p, strict=True) if value < 0.05}

@@ -112,13 +112,6 @@ def environment(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -
     return environment
 
 
-def package_files(folder: Path) -> set[str]:
-    """Return the files of the three packages, as the wheel names them."""
-    paths = [path for package in PACKAGES for path in (folder / package).rglob("*")]
-    names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
-    return {name for name in names if "__pycache__" not in name}
-
-
 @pytest.mark.skipif(
     "PRAGWORLD_LONG" not in os.environ, reason="installs torch three times; set PRAGWORLD_LONG"
 )
@@ -169,7 +162,9 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(distribut
     (path,) = distributions.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == package_files(ROOT)
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    files = {path.relative_to(ROOT).as_posix() for path in paths}
+    assert names == {name for name in files if "__pycache__" not in name}
     suffixes = {Path(name).suffix for name in names} | {Path(name).name for name in names}
     assert suffixes >= {".yaml", ".toml", ".jsonl", ".safetensors", "tokenizer.json"}
     assert names >= {f"{package}/py.typed" for package in PACKAGES}

@@ -21,7 +21,6 @@ from pragworld_tasks.sensitivity.components import (
     Responses,
     Scale,
     cells,
-    entropy_components,
     nest,
     plug_in,
     rescale,
@@ -177,12 +176,6 @@ def test_the_floor_is_the_articulation_published_where_there_is_none() -> None:
         found = decompose_responses(nest_table(values), draws=2, permutations=2)
         excess.append(found.published["as"].value - found.floor)
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(100)
-
-
-def test_certain_and_equal_answers_have_no_entropy() -> None:
-    found = entropy_components([[[0, 1]] * 3] * 49)
-    assert found.variance == 0
-    assert np.isnan(shares(found)).all()
 
 
 def ragged_responses() -> Responses:
