@@ -221,10 +221,8 @@ def test_unreadable_responses_same_answers_and_added_runs_are_marked(tmp_path: P
     ]
     assert "max_gen_toks" in tags[-2].get("title")
     opened = _page(tmp_path / "site" / "manual-compare.html").xpath("//option[@selected]")
-    assert [(run.text, run.getparent().get("label")) for run in opened] == [
-        ("clear", "Added"),
-        ("mute", "Added"),
-    ]
+    labels = [(run.text, run.getparent().get("label")) for run in opened]
+    assert labels == [("clear", "Added"), ("mute", "Added")]
     cells = page.xpath("//td[@data-key='robust_acc-released']")
     assert [cell.text_content().split()[:2] for cell in cells][-1] == ["not", "applicable"]
     (reasons,) = _page(tmp_path / "site" / "manual-run-mute.html").xpath("//p[@data-unreadable]")

@@ -41,7 +41,6 @@ class Fruit(BaseModel, extra="forbid"):
 
 
 def baskets(count: int) -> list[Request]:
-    """Return requests that differ."""
     return [Request("basket", "m", "You count.", f"Basket {i}?", 0.5) for i in range(count)]
 
 
@@ -69,7 +68,6 @@ def ask(
 
 
 def echo(body: Body) -> str:
-    """Reply with the user's message."""
     text: str = body["messages"][-1]["content"]
     return f"<think>Hm.</think> {text.removesuffix('?')}.\n"
 
@@ -111,7 +109,6 @@ def test_a_request_is_sent_again_after(failure: str, journal: Path) -> None:
 
 
 def completion(reason: str, **message: Any) -> Body:
-    """Return a completion that ended for a reason."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
     return {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 

@@ -55,9 +55,6 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
     metrics = {metric: [item[metric] for item in items] for metric in items[0]}
     found = {metric: AGGREGATION[metric](values) for metric, values in metrics.items()}
     assert found == metrics_of(DOCUMENTS, Predictions.from_responses(answers))
-    assert {f"{name}_published" for name in ("robust_acc", "original_acc", "altered_acc")} < {
-        *found
-    }
 
 
 @pytest.mark.parametrize(
@@ -72,9 +69,8 @@ def test_a_task_has_the_metrics_that_its_documents_have(split: str) -> None:
 
 
 def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -> None:
-    documents = harness.split_dataset(
-        "manual", version=1.0, split="other", pretrained="some/model"
-    )["test"]
+    ignored = {"version": 1.0, "split": "other", "pretrained": "some/model"}
+    documents = harness.split_dataset("manual", **ignored)["test"]
     assert list(documents) == RECORDS
     columns = {name: documents[0][name] for name in DOCUMENTS[0].to_dict()}
     assert Document(**columns) == DOCUMENTS[0]

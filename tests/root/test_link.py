@@ -60,9 +60,7 @@ def test_older_links_are_replaced_and_what_somebody_else_placed_there_stays(task
     unlink()
     assert linked(tasks).keys() == others
     (folder / "mine.yaml").rename(folder / "pragworld_manual.yaml")
-    with pytest.raises(
-        InputError, match=r"pragworld: File exists; pass --include_path .* to lm_ev"
-    ):
+    with pytest.raises(InputError, match=r"pragworld: File exists; pass --include_path .* to lm"):
         link()
 
 
