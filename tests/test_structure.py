@@ -55,7 +55,7 @@ BUDGETS = {
 TASK_LINES = 21_000  # of `pragworld_tasks` as a whole
 # Tests of the rooms of `pragworld_tasks`, of the two other packages, and all there are.
 TASK_TEST_LINES, OTHER_TEST_LINES = 11_600, 6_500
-TEST_LINES = 21_000  # goal: 20,000
+TEST_LINES = 20_000
 DOCS_WORDS, DOCS_PAGES = 18_000, 16
 
 
