@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pragworld_tasks as pt
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.evaluation.statistics import Tally
 from pragworld_tasks.tiny import tiny_folder
 
@@ -49,6 +52,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
         "seeds": [1, 2],
         "swept": ["ula-1e-2"],
         "sweeps": {"groups": 12, "seed": 1, "most_by_sign": 2, "pilot_groups": 2},
+        "lessons": {**settings["lessons"], "steps": 4, "cool_down": 2, "logged": 2, "dialogues": 2},
         "training": {**settings["training"], "max_steps": 6},
     }
     for name, value in few.items():
@@ -77,7 +81,8 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     study.main()
     made = {path: path.stat().st_mtime_ns for path in (results / "tiny").iterdir()}
     assert {path.name for path in made} == {
-        *("answers-base.json", "layers-base.json", "patching.json", "layers-ula-1e-2-seed1.json"),
+        *("answers-base.json", "lessons.json", "answers-taught.json", "layers-taught.json"),
+        *("patching.json", "layers-ula-1e-2-seed1.json"),
         *(f"answers-{arm}-seed1.json" for arm in study.SETTINGS["arms"]),
     }
     lost = results / "tiny" / "answers-sft-seed1.json"
@@ -103,6 +108,37 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     assert "Missing runs (arm and seed): sft 2, ula-1e-2 2, ula-random 2." in text
     right = [gold > 0.5 for gold in json.loads(kept)["answers"]["manual"]["gold"]]
     assert cells(text, "sft")[5] == f"{100 * sum(right) / len(right):.1f}"
+
+
+def test_lessons_are_plain_prompts_and_resume(
+    tmp_path: Path, study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lessons = import_module("lessons")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder(), dtype=torch.float32)
+    drawn = [lessons.make_lesson(StableRandom(seed), 0.2, 2, 4) for seed in "ab"]
+    trees = [lessons.make_tree(lesson, tokenizer, False) for lesson in drawn]
+    inputs, targets = lessons.batch(trees)
+    with torch.no_grad():
+        together = model(**inputs).logits
+        for row, (lesson, tree) in enumerate(zip(drawn, trees, strict=True)):
+            for branch, question in enumerate(lesson.questions, 1):
+                own = [place for place, of in enumerate(tree.branch) if of in (0, branch)]
+                plain = model(inputs["input_ids"][row, own][None]).logits[0]
+                torch.testing.assert_close(together[row, own], plain, rtol=0, atol=1e-4)
+                wanted = targets[row, own]
+                assert tokenizer.decode(wanted[wanted >= 0]).strip() == question.answer.strip(" )")
+
+    lessons.teach(tiny_folder(), tmp_path / "whole", False)
+    steps = iter(range(3))
+    make = lessons.batch
+    with monkeypatch.context() as stopped:
+        stopped.setattr(lessons, "batch", lambda of_step: (next(steps), make(of_step))[1])
+        with pytest.raises(StopIteration):
+            lessons.teach(tiny_folder(), tmp_path / "parts", False)
+    lessons.teach(tiny_folder(), tmp_path / "parts", False)
+    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts")]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
 
 
 def test_groups_and_seeds_of_a_study_are_drawn_independently(study: Any) -> None:
