@@ -17,6 +17,7 @@ from answers import SETTINGS
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from pragworld_interp.prompts.labels import label_tokens, prompt_texts
 from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.files import write_json
@@ -46,17 +47,16 @@ class Tree(NamedTuple):
 
 def make_tree(lesson: Lesson, tokenizer: Any, template: bool) -> Tree:
     """Tokenize a lesson. What its prompts begin with in common is there once."""
-    prompts, answers = [], []
+    asked, answers = [], []
     for question in lesson.questions:
         prompt = label_prompt({"context": lesson.context, "question": question.text})
         if question.prompt == "open":
             prompt = prompt[: prompt.rindex("\n\n")] + _OPEN
-        if template:
-            turns = [{"role": "user", "content": prompt}]
-            options = {"tokenize": False, "add_generation_prompt": True}
-            prompt = tokenizer.apply_chat_template(turns, **options)
-        prompts.append(tokenizer(prompt, add_special_tokens=not template)["input_ids"])
-        answers.append(_ids(tokenizer, question.answer.strip(" )"), template))
+        asked.append(prompt)
+        answer = label_completion(question.answer.strip(" )"), template)
+        answers.append(tokenizer(answer, add_special_tokens=False)["input_ids"])
+    texts = prompt_texts(tokenizer, asked, template)
+    prompts = tokenizer(texts, add_special_tokens=not template)["input_ids"]
     alike = takewhile(lambda column: len({*column}) == 1, zip(*prompts, strict=False))
     common = min(len([*alike]), *(len(prompt) - 1 for prompt in prompts))
     tree = Tree(prompts[0][:common], [*range(common)], [0] * common, [-1] * common)
@@ -67,12 +67,6 @@ def make_tree(lesson: Lesson, tokenizer: Any, template: bool) -> Tree:
         tree.branch.extend([number] * len(ids))
         tree.targets.extend([-1] * (len(ids) - len(answer)) + answer)
     return tree
-
-
-def _ids(tokenizer: Any, answer: str, template: bool) -> list[int]:
-    text = label_completion(answer, template)
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids
 
 
 def batch(trees: Sequence[Tree]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
@@ -100,7 +94,7 @@ def teach(folder: Path, out: Path, template: bool) -> None:
     model.requires_grad_(requires_grad=False)
     weights = [*model.model.layers.requires_grad_().parameters()]
     optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.98), weight_decay=0.0)
-    labels = torch.tensor([_ids(tokenizer, label, template)[0] for label in ("no", "yes")])
+    labels = torch.tensor(label_tokens(tokenizer, template))
     rng = StableRandom(f"lessons {settings['seed']}")
     log: list[dict[str, float]] = []
     difficulty, sums = 0.0, torch.zeros(3)
