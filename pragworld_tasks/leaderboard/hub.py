@@ -44,7 +44,7 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     except ImportError as error:
         raise InputError(
-            "--to hub needs huggingface_hub 1.4: pip install 'pragworld[hub]'"
+            "--to hub needs huggingface_hub 1.4 or later: pip install 'pragworld[hub]'"
         ) from error
     entries = []
     for submission in submissions:

@@ -25,7 +25,7 @@ def add_submit(commands: Commands) -> None:
     add("runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them")
     sites = ("leaderboard", "hub", "model-card", "every-eval-ever")
     add("--to", required=True, choices=sites, help="the form")
-    add("--out", required=True, type=Path, metavar="DIR", help="write into this folder")
+    add("--out", required=True, type=Path, metavar="DIR", help="folder; model-card: its README.md")
     add("--overwrite", action="store_true", help="replace what exists")
     when = "when the model answered, as in 2026-01-31, if the run does not say it"
     add("--date", type=datetime.fromisoformat, help=when)
@@ -35,7 +35,8 @@ def add_submit(commands: Commands) -> None:
         ("--evaluator", "RELATIONSHIP:NAME", "every-eval-ever: you, as in 'third_party:My lab'"),
     ):
         add(option, metavar=value, help=description)
-    add("--dataset", metavar="OWNER/DATASET", default=HUB_DATASET, help="default: %(default)s")
+    data_set = "the benchmark's on the Hub; default: %(default)s"
+    add("--dataset", metavar="OWNER/DATASET", default=HUB_DATASET, help=data_set)
 
 
 def _submit(options: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ Rows = list[dict[str, str]]
 
 
 def table(page: str, header: str) -> Rows:
-    """The one table of a page that has a column of that name: rows as cells by their header."""
+    """Return the one table of a page with a column of that name: its rows, as cells by header."""
     tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
     (text,) = [text for text in tables if header in text.partition("\n")[0]]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
