@@ -292,7 +292,7 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_p
 
 @pytest.mark.parametrize("package", [pragworld_tasks, pragworld_interp, pragworld_train])
 def test_the_api_page_lists_every_public_name(package: ModuleType) -> None:
-    page = (ROOT / "docs" / "python-api.md").read_text()
+    page = (ROOT / "docs" / "reference.md").read_text()
     listed = re.findall(rf"^::: {package.__name__}\.(\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted(package.__all__)
     _, section = page.split(f"\n## `{package.__name__}`", 1)
