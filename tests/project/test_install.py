@@ -5,16 +5,19 @@ installs them.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib import metadata
 from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from places import ROOT, SAMPLES
 from servers import ChatServer
@@ -177,6 +180,16 @@ def test_the_sdist_holds_what_is_needed_to_test_it(distributions: Path) -> None:
     assert tops >= {*PACKAGES, "tests", "docs", "pyproject.toml", "constraints.txt"}
     assert tops >= {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"}
     assert not tops & {".ci", ".github", ".venv", ".git", "results", "site"}
+
+
+def test_citation_readme_and_changelog_name_the_same_release() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    version, date = re.findall(r"^## \[([\d.]+)\] - ([\d-]+)$", changelog, re.MULTILINE)[0]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], str(citation["date-released"])) == (version, date)
+    assert f"pragworld-{version}-py3-none-any.whl" in (ROOT / "README.md").read_text()
+    assert project["version"] == version or ".dev" in project["version"]
 
 
 def test_it_works_without_torch_and_transformers(environment: Environment) -> None:
