@@ -176,7 +176,10 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(distribut
 def test_the_sdist_holds_what_is_needed_to_test_it(distributions: Path) -> None:
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as sdist:
-        tops = {Path(name).parts[1] for name in sdist.getnames()}
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    samples = {path.relative_to(ROOT).as_posix() for path in SAMPLES.rglob("*") if path.is_file()}
+    assert names >= samples  # which .gitignore may not name
+    tops = {name.partition("/")[0] for name in names}
     assert tops >= {*PACKAGES, "tests", "docs", "pyproject.toml", "constraints.txt"}
     assert tops >= {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"}
     assert not tops & {".ci", ".github", ".venv", ".git", "results", "site"}
