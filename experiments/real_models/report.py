@@ -1,9 +1,10 @@
-"""Compare the arms of a study with plain SFT: tables and a figure for each model with results.
+"""Report a study: tables and figures of every model with results.
 
     python experiments/real_models/report.py
 
-writes `results/report.md` and `results/MODEL.png`. Runs that are missing are named; a comparison
-has the seeds that both arms have.
+prints the tables, writes them to `results/report.md`, and draws what lessons do, what each layer
+does, and the arms minus plain SFT. Runs that are missing are named; a comparison has the seeds that
+both arms have.
 """
 
 import argparse
@@ -22,30 +23,55 @@ from pragworld_tasks.evaluation.statistics import (
     Floats,
     Interval,
     Tally,
+    bootstrap_intervals,
     robust_tally,
     sign_flip_test,
     tally,
 )
-from pragworld_tasks.figures import figure_file
+from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.files import read_json, write_whole
+from pragworld_tasks.layers.figures import Changes, change_lines
 from pragworld_tasks.layers.layer_statistics import holm
-from pragworld_tasks.text import format_number, format_p, markdown_table
+from pragworld_tasks.text import format_interval, format_number, format_p, markdown_table
 
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RESAMPLES = 4000
 BOUND = {"points": 2.0, "nats": 0.05}  # differences within it are equivalent
+DIGITS = {"points": ".1f", "nats": ".3f"}
+YES = "always yes"  # a run that no model made
+
+Run = tuple[str, int]  # arm and seed, which is 0 before all arms
+
+
+class Results(NamedTuple):
+    """What a study has left of one model so far: runs, sweeps by run, and runs in other formats."""
+
+    runs: dict[Run, Any]
+    missing: list[str]
+    sweeps: dict[str, LayerReport]  # that of the taught model first
+    formats: dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """What is measured: its name, its unit, and the share or mean of each run, by arm and seed."""
+    """What is measured: its name, its unit, and the share or mean of each run."""
 
     name: str
     unit: str
-    runs: dict[tuple[str, int], Tally]
+    runs: dict[Run, Tally]
 
     @property
     def scale(self) -> int:
         """What a share is multiplied with to be shown."""
         return 100 if self.unit == "points" else 1
+
+    def interval(self, run: Run) -> Interval:
+        """Return the interval of a run, over groups or texts."""
+        (interval,) = bootstrap_intervals({run: self.runs[run]}).values()
+        return Interval(*(self.scale * end for end in interval))
+
+    def interval_text(self, run: Run) -> str:
+        """Return the interval of a run as it is printed."""
+        return format_interval(self.interval(run), DIGITS[self.unit])
 
 
 class Comparison(NamedTuple):
@@ -62,51 +88,74 @@ def main() -> None:
     """Write the report of all models that have results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
-    results: Path = parser.parse_args().results
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="folder of the figures")
+    options = parser.parse_args()
     documents = splits()
     parts = ["# Results\n"]
     for name in SETTINGS["models"]:
-        if any((results / name).glob("*.json")):
-            parts += [f"## {name}\n", *report_model(results / name, documents)]
+        results = read_results(options.results / name)
+        if results.runs:
+            parts += [f"## {name}\n", *report_model(name, results, documents, options.figures)]
     text = "\n".join(parts)
-    write_whole(results / "report.md", text.encode())
+    write_whole(options.results / "report.md", text.encode())
     print(text)
 
 
-def report_model(folder: Path, documents: Mapping[str, list[Document]]) -> Iterator[str]:
-    """Yield the tables of one model, and draw its figure."""
+def read_results(folder: Path) -> Results:
+    """Read all results of a model that are there."""
     runs = {(name, 0): folder / f"answers-{name}.json" for name in (BASE, TAUGHT)}
     runs |= {
         (arm, seed): folder / f"answers-{arm}-seed{seed}.json"
         for seed in SETTINGS["seeds"]
         for arm in SETTINGS["arms"]
     }
-    missing = [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()]
-    yield f"Missing runs (arm and seed): {', '.join(missing) or 'none'}.\n"
-    observed = {run: read_json(path) for run, path in runs.items() if path.exists()}
-    outcomes = list(measure(observed, documents))
+    swept = sorted(folder.glob("layers-*.json"), key=lambda path: TAUGHT not in path.stem)
+    formats = folder / "formats.json"
+    return Results(
+        {run: read_json(path) for run, path in runs.items() if path.exists()},
+        [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()],
+        {path.stem.removeprefix("layers-"): read_layers(path) for path in swept},
+        read_json(formats) if formats.exists() else {},
+    )
+
+
+def report_model(
+    name: str, results: Results, documents: Mapping[str, list[Document]], figures: Path
+) -> Iterator[str]:
+    """Yield the tables of one model, and draw its figures."""
+    yield f"Missing runs (arm and seed): {', '.join(results.missing) or 'none'}.\n"
+    outcomes = list(measure(results.runs, documents))
     yield markdown_table(
         "Means over seeds, in percent or nats per token",
-        ["arm", "seeds", *(outcome.name for outcome in outcomes)],
+        ["model", "runs", *(outcome.name for outcome in outcomes)],
         [
             [arm, str(len(seeds)), *(_mean(outcome, seeds) for outcome in outcomes)]
-            for arm in (BASE, TAUGHT, *SETTINGS["arms"])
-            if (seeds := [run for run in observed if run[0] == arm])
+            for arm in (YES, BASE, TAUGHT, *SETTINGS["arms"])
+            if (seeds := [run for run in outcomes[0].runs if run[0] == arm])
         ],
     )
+    before = [run for run in results.runs if run[0] in (BASE, TAUGHT)]
+    yield markdown_table(
+        "95 % intervals over groups or texts",
+        ["outcome", *(arm for arm, _ in before)],
+        [[outcome.name, *map(outcome.interval_text, before)] for outcome in outcomes],
+    )
+    draw_lessons(figures / f"{name}_lessons.svg", outcomes)
     compared = {outcome.name: compare(outcome) for outcome in outcomes}
     if any(compared.values()):
         yield "Minus `sft`: 95 % interval, p by Holm over arms; = is equivalent.\n"
         for outcome in outcomes:
             yield from _differences(outcome, compared[outcome.name])
-        draw(folder.with_suffix(".png"), outcomes, compared)
-    yield from _layers(folder)
-    if (folder / "formats.json").exists():
-        yield from _formats(read_json(folder / "formats.json"))
+        draw_arms(figures / f"{name}_arms.svg", outcomes, compared)
+    if TAUGHT in results.sweeps:
+        yield from _layers(results.sweeps)
+        draw_layers(figures / f"{name}_layers.svg", results.sweeps[TAUGHT])
+    if results.formats:
+        yield from _formats(results.formats)
 
 
 def measure(
-    observed: Mapping[tuple[str, int], Any], documents: Mapping[str, list[Document]]
+    observed: Mapping[Run, Any], documents: Mapping[str, list[Document]]
 ) -> Iterator[Outcome]:
     """Yield the outcomes of all runs.
 
@@ -121,8 +170,9 @@ def measure(
             run: np.array(content["answers"][split]["gold"]) > 0.5
             for run, content in observed.items()
         }
+        right[YES, 0] = np.array([document.answer == "yes" for document in of_split])
         accuracy = {run: tally(of_run, every, groups) for run, of_run in right.items()}
-        yield Outcome(split, "points", accuracy)
+        yield Outcome(split.replace("_", " "), "points", accuracy)
         if split in ("test", "manual"):
             robust = {run: robust_tally(of_run, groups, groups) for run, of_run in right.items()}
             yield Outcome(f"{split}, robust", "points", robust)
@@ -134,7 +184,7 @@ def measure(
         yield Outcome(kind, "nats", {run: Tally(*pairs.T) for run, pairs in sums.items()})
 
 
-def _check(observed: Mapping[tuple[str, int], Any], part: str, name: str, digest: str) -> None:
+def _check(observed: Mapping[Run, Any], part: str, name: str, digest: str) -> None:
     for (arm, seed), content in observed.items():
         if content[part][name]["digest"] != digest:
             raise InputError(f"{arm} {seed}: {name} has other {part}; delete the file to repeat it")
@@ -173,16 +223,17 @@ def _draws(runs: list[Tally]) -> Floats:
     return means
 
 
-# Tables and the figure ----------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
 
 
-def _mean(outcome: Outcome, runs: list[tuple[str, int]]) -> str:
-    mean = outcome.scale * float(np.mean([outcome.runs[run].share for run in runs]))
-    return format_number(mean, ".1f" if outcome.unit == "points" else ".3f")
+def _mean(outcome: Outcome, runs: list[Run]) -> str:
+    shares = [outcome.runs[run].share for run in runs if run in outcome.runs]
+    mean = outcome.scale * float(np.mean(shares)) if shares else None
+    return format_number(mean, DIGITS[outcome.unit])
 
 
 def _differences(outcome: Outcome, compared: Mapping[str, Comparison]) -> Iterator[str]:
-    digits = "+.1f" if outcome.unit == "points" else "+.3f"
+    digits = "+" + DIGITS[outcome.unit]
     tested = [row.p for row in compared.values() if row.p is not None]
     corrected = iter(holm(tested).tolist() if tested else [])
     rows = []
@@ -197,12 +248,8 @@ def _differences(outcome: Outcome, compared: Mapping[str, Comparison]) -> Iterat
     yield markdown_table(f"{outcome.name}, minus `sft`", headers, rows)
 
 
-def _layers(folder: Path) -> Iterator[str]:
+def _layers(reports: Mapping[str, LayerReport]) -> Iterator[str]:
     """Yield the layers chosen before training, and those of the same sign in later sweeps."""
-    paths = {path.stem.removeprefix("layers-"): path for path in folder.glob("layers-*.json")}
-    if TAUGHT not in paths:
-        return
-    reports = {run: read_layers(paths[run]) for run in (TAUGHT, *sorted({*paths} - {TAUGHT}))}
     before = reports[TAUGHT]
     for role in LOSSES.values():
         layers, rule = choose(before, role)
@@ -233,22 +280,54 @@ def _signs(report: LayerReport) -> dict[str, set[int]]:
 
 def _formats(found: Mapping[str, Any]) -> Iterator[str]:
     names = ("acc", "robust_acc", "yes_acc", "no_acc", "unreadable")
-    rows = [
-        [task, *(_percent(content["metrics"].get(f"{name},none")) for name in names)]
-        for task, content in found.items()
-    ]
+    rows = []
+    for task, content in found.items():
+        shares = [content["metrics"].get(f"{name},none", np.nan) for name in names]
+        rows.append([task, *(format_number(100 * share, ".1f") for share in shares)])
     yield markdown_table("Other formats before training, in percent", ["task", *names], rows)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else format_number(100 * share, ".1f")
 
 
 def _listed(numbers: list[int]) -> str:
     return " ".join(map(str, numbers)) or "none"
 
 
-def draw(path: Path, outcomes: list[Outcome], compared: Mapping[str, Any]) -> None:
+# Figures ------------------------------------------------------------------------------------------
+
+
+def draw_lessons(path: Path, outcomes: list[Outcome]) -> None:
+    """Draw the shares of right answers before and after the lessons, and what guessing gives."""
+    shown = [outcome for outcome in outcomes if outcome.unit == "points"]
+    places = np.arange(len(shown))
+    with figure_file(path, 7, 3.4) as drawing:
+        axes = drawing.subplots()
+        for look, name in zip(LOOKS, (BASE, TAUGHT), strict=False):
+            if (run := (name, 0)) in shown[0].runs:
+                shares = np.array([100 * outcome.runs[run].share for outcome in shown])
+                ends = np.array([outcome.interval(run) for outcome in shown]).T
+                style: dict[str, Any] = {"fmt": look.marker, "color": look.color, "label": name}
+                heights = places + (0.15 if name == TAUGHT else -0.15)
+                axes.errorbar(shares, heights, xerr=np.abs(ends - shares), **style)
+        always = [100 * outcome.runs[YES, 0].share for outcome in shown]
+        axes.scatter(always, places, 300, "black", marker="|", linewidths=2, label=YES)
+        axes.axvline(50, color="0.35", linestyle=":", linewidth=1, label="chance (accuracy)")
+        axes.set_yticks(places, [outcome.name for outcome in shown])
+        axes.set(xlim=(-2, 100), ylim=(len(shown) - 0.5, -0.5), xlabel="right answers (%)")
+        drawing.legend(loc="outside lower center", ncols=4)
+
+
+def draw_layers(path: Path, report: LayerReport) -> None:
+    """Draw what ablating the MLP of each layer changes, under every replacement."""
+    panels = []
+    for name, rows in report.by_replacement.items():
+        marked = [row.evidence != "neutral" for row in rows]
+        outcomes = [row.accuracy for row in rows]
+        panels.append(Changes(name, report.plain.accuracy.percent, outcomes, marked))
+    title = f"MLPs of the taught model replaced: {report.data.documents} validation documents"
+    marks = {-1: "useful by evidence", 1: "harmful by evidence"}
+    change_lines(path, title, panels, (), report.settings.level, marks)
+
+
+def draw_arms(path: Path, outcomes: list[Outcome], compared: Mapping[str, Any]) -> None:
     """Draw the differences of all arms from plain SFT, an axis for each outcome."""
     arms = [arm for arm in SETTINGS["arms"] if arm in compared[outcomes[0].name]]
     with figure_file(path, 9, 1.4 + 0.5 * len(arms)) as drawing:
@@ -262,6 +341,7 @@ def draw(path: Path, outcomes: list[Outcome], compared: Mapping[str, Any]) -> No
             axes.axvspan(-bound, bound, color="0.9", zorder=0)
             axes.axvline(0, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
             axes.set_title(f"{outcome.name}\n{outcome.unit}")
+            axes.locator_params("x", nbins=4)
             axes.set_yticks(range(len(arms)), arms)
             axes.set_ylim(len(arms) - 0.5, -0.5)
         drawing.supxlabel("minus plain SFT: mean over seeds, 95 % interval; grey: equivalent")

@@ -101,13 +101,19 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     chosen, drawn = (study.arm_layers(named, arm, 1) for arm in ("ula-1e-2", "ula-random"))
     assert len(chosen["ula"]) == len(drawn["ula"]) > 0
     assert not {*chosen["ula"]} & {*drawn["ula"]}
-    monkeypatch.setattr(sys, "argv", ["report", "--results", str(results)])
-    report = import_module("report")
-    report.main()
+    options = ["--results", str(results), "--figures", str(tmp_path / "figures")]
+    monkeypatch.setattr(sys, "argv", ["report", *options])
+    import_module("report").main()
+    drawn = {
+        path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "figures").iterdir()
+    }
+    assert {*drawn} == {f"tiny_{what}.svg" for what in ("lessons", "layers", "arms")}
+    assert all("ula-random" in text for name, text in drawn.items() if "arms" in name)
     text = (results / "report.md").read_text(encoding="utf-8")
     assert "Missing runs (arm and seed): sft 2, ula-1e-2 2, ula-random 2." in text
     right = [gold > 0.5 for gold in json.loads(kept)["answers"]["manual"]["gold"]]
     assert cells(text, "sft")[5] == f"{100 * sum(right) / len(right):.1f}"
+    assert cells(text, "always yes")[6] == "0.0"  # every group has a flip
 
 
 def test_lessons_are_plain_prompts_and_resume(
