@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from answers import SETTINGS, digest_of, splits, texts
+from answers import SETTINGS, splits
 from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
 
 from pragworld_interp import LayerReport, read_layers
@@ -160,7 +160,8 @@ def measure(
     """Yield the outcomes of all runs.
 
     Raises:
-        InputError: A run is on other documents or texts than the settings make now.
+        InputError: A run is on other documents than the settings make now, or on other texts than
+            the first run.
     """
     for split, of_split in documents.items():
         _check(observed, "answers", split, documents_digest(of_split))
@@ -176,8 +177,8 @@ def measure(
         if split in ("test", "manual"):
             robust = {run: robust_tally(of_run, groups, groups) for run, of_run in right.items()}
             yield Outcome(f"{split}, robust", "points", robust)
-    for kind, of_kind in texts().items():
-        _check(observed, "texts", kind, digest_of(of_kind))
+    for kind, of_first in next(iter(observed.values()))["texts"].items():
+        _check(observed, "texts", kind, of_first["digest"])
         sums = {
             run: np.array(row["texts"][kind]["sums_and_tokens"]) for run, row in observed.items()
         }

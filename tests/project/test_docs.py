@@ -50,7 +50,7 @@ FORMATS: dict[str, Callable[[str], object]] = {
 }
 # What the commands of a checkout refer to.
 CHECKOUT = (
-    *("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks"),
+    *("Makefile", "benchmarks", "constraints.txt", "examples", "experiments", "pragworld_tasks"),
     *("pyproject.toml", "scripts", "tests"),
 )
 # Programs of others, and what is done in their place.

@@ -60,9 +60,9 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
     test = pt.generate(groups=3, held_out_alteration="Negation", domains=["household"])
     texts = {kind: [test[0].context, test[-1].context] for kind in ("conversations", "prose")}
     splits = {"test": test, "held_out": test[:1], "manual": test, "tracking": test[:4]}
+    monkeypatch.setattr(import_module("answers"), "texts", lambda: texts)
     for module in ("answers", "report"):
         monkeypatch.setattr(import_module(module), "splits", lambda: splits)
-        monkeypatch.setattr(import_module(module), "texts", lambda: texts)
 
     def in_process(_: Any, module: str, *words: str) -> None:
         import_module(f"{module}.cli").main(list(words))
