@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from agreement import agreements
 from answers import SETTINGS, splits
 from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
 
@@ -32,6 +33,7 @@ from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.files import read_json, write_whole
 from pragworld_tasks.layers.figures import Changes, change_lines
 from pragworld_tasks.layers.layer_statistics import holm
+from pragworld_tasks.sensitivity.report import SensitivityReport, read_decompositions
 from pragworld_tasks.text import format_interval, format_number, format_p, markdown_table
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
@@ -44,12 +46,21 @@ Run = tuple[str, int]  # arm and seed, which is 0 before all arms
 
 
 class Results(NamedTuple):
-    """What a study has left of one model so far: runs, sweeps by run, and runs in other formats."""
+    """What a study has left of one model so far.
+
+    Attributes:
+        runs: The answers of each run.
+        missing: The runs that are still to come.
+        sweeps: Those of all models, that of the taught one first.
+        formats: The metrics of the bare model in other formats, by task.
+        decompositions: Those of its sampled answers to open questions.
+    """
 
     runs: dict[Run, Any]
     missing: list[str]
-    sweeps: dict[str, LayerReport]  # that of the taught model first
+    sweeps: dict[str, LayerReport]
     formats: dict[str, Any]
+    decompositions: list[SensitivityReport]
 
 
 class Outcome(NamedTuple):
@@ -92,10 +103,17 @@ def main() -> None:
     options = parser.parse_args()
     documents = splits()
     parts = ["# Results\n"]
-    for name in SETTINGS["models"]:
-        results = read_results(options.results / name)
+    studied = {name: read_results(options.results / name) for name in SETTINGS["models"]}
+    for name, results in studied.items():
         if results.runs:
             parts += [f"## {name}\n", *report_model(name, results, documents, options.figures)]
+        if TAUGHT in results.sweeps:
+            others = {
+                other: of_other.sweeps[TAUGHT]
+                for other, of_other in studied.items()
+                if other != name and TAUGHT in of_other.sweeps
+            }
+            parts.append(agreements(results.sweeps, others))
     text = "\n".join(parts)
     write_whole(options.results / "report.md", text.encode())
     print(text)
@@ -116,6 +134,7 @@ def read_results(folder: Path) -> Results:
         [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()],
         {path.stem.removeprefix("layers-"): read_layers(path) for path in swept},
         read_json(formats) if formats.exists() else {},
+        read_decompositions(sorted(folder.glob("world-model.json"))),
     )
 
 
@@ -152,6 +171,7 @@ def report_model(
         draw_layers(figures / f"{name}_layers.svg", results.sweeps[TAUGHT])
     if results.formats:
         yield from _formats(results.formats)
+    yield from (decomposition.to_text() for decomposition in results.decompositions)
 
 
 def measure(

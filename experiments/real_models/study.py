@@ -105,7 +105,8 @@ def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
                 yield sweeping(study, run)
     patched = study.results / "patching.json"
     yield Step(patched, partial(interp, study, "patch", study.out / patched.name, patched))
-    yield Step(study.results / "formats.json", partial(evaluate_formats, study))
+    for result, do in ("formats", evaluate_formats), ("world-model", decompose_answers):
+        yield Step(study.results / f"{result}.json", partial(do, study))
 
 
 def command(study: Study, *words: str) -> None:
@@ -231,12 +232,28 @@ def evaluate_formats(study: Study) -> None:
         name = " with template" * template
         tasks = SETTINGS["formats"]["tasks"] + SETTINGS["formats"]["more"] * (template == usual)
         out = study.out / f"formats{name}"
-        words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype=bfloat16"]
-        words += ["--apply_chat_template"] * template
-        words += ["--tasks", ",".join(tasks), "--batch_size", "16", "--output_path", str(out)]
-        command(study, "pragworld_tasks", "collect", *words)
+        evaluate(study, out, tasks, template, "--batch_size", "16")
         found |= {f"{task}{name}": content for task, content in read_run(out).items()}
     write_json(study.results / "formats.json", found)
+
+
+def decompose_answers(study: Study) -> None:
+    """Sample answers of the model before training to open questions, and decompose their values."""
+    settings, out = SETTINGS["sampling"], study.out / "world-model"
+    words = ["--gen_kwargs", f"max_gen_toks={settings['tokens']}"]
+    words += ["--batch_size", str(settings["batch"])]
+    evaluate(study, out, settings["tasks"], bool(study.template), *words)
+    samples = map(str, sorted(out.rglob("samples_world_model_*.jsonl")))
+    result = str(study.results / "world-model.json")
+    command(study, "pragworld_tasks", "decompose", *samples, "--json", result)
+
+
+def evaluate(study: Study, out: Path, tasks: list[str], template: bool, *more: str) -> None:
+    """Run lm_eval on the model before training, so that it resumes."""
+    words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype=bfloat16"]
+    words += ["--apply_chat_template"] * template
+    words += ["--tasks", ",".join(tasks), "--output_path", str(out), *more]
+    command(study, "pragworld_tasks", "collect", *words)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from scipy.stats import spearmanr
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pragworld_tasks as pt
+from pragworld_interp import read_layers
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.evaluation.statistics import Tally
 from pragworld_tasks.tiny import tiny_folder
@@ -68,7 +70,8 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
         import_module(f"{module}.cli").main(list(words))
 
     monkeypatch.setattr(script, "command", in_process)
-    monkeypatch.setattr(script, "evaluate_formats", lambda _: None)
+    for step in ("evaluate_formats", "decompose_answers"):
+        monkeypatch.setattr(script, step, lambda _: None)
     return script
 
 
@@ -114,6 +117,11 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     right = [gold > 0.5 for gold in json.loads(kept)["answers"]["manual"]["gold"]]
     assert cells(text, "sft")[5] == f"{100 * sum(right) / len(right):.1f}"
     assert cells(text, "always yes")[6] == "0.0"  # every group has a flip
+    run = "ula-1e-2-seed1"
+    swept = [read_layers(results / "tiny" / f"layers-{name}.json") for name in ("taught", run)]
+    points = [[row.accuracy.points for row in one.by_replacement["zero"]] for one in swept]
+    assert cells(text, f"before and after {run}")[1] == f"{spearmanr(*points).statistic:.2f}"
+    assert cells(text, "halves of the dialogues, resample")
 
 
 def test_lessons_are_plain_prompts_and_resume(
