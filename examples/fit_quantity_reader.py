@@ -192,7 +192,7 @@ def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
 
 def is_group(option: Option) -> bool:
     """Return whether an option is a group of alternatives."""
-    return "group" in option.features
+    return "group" in option.features["is"]
 
 
 def features_of(option: Option) -> dict[str, float]:

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pragworld_tasks.quantities.layout import NO_SPAN, Layout, QuantityPlace
-from pragworld_tasks.quantities.mentions import QuantityMention, QuantityTarget, find_quantities
-from pragworld_tasks.quantities.numerals import find_numerals
+from pragworld_tasks.quantities.mentions import (
+    QuantityMention,
+    QuantityTarget,
+    find_numerals,
+    find_quantities,
+)
 from pragworld_tasks.quantities.plain_text import PlainText, TextSpan
 from pragworld_tasks.quantities.units import parse_period
 from pragworld_tasks.quantities.wording import STEM, find_cues, pattern
@@ -134,10 +138,7 @@ class ParsedAnswer:
                 before = end
 
     def _candidate(self, mention: QuantityMention, before: int, following: int) -> Candidate | None:
-        """Return a candidate, described by the words between it and the quantities beside it.
-
-        None for a rate or the number of a list's item.
-        """
+        """Return a candidate and the words beside it; None for a rate or the number of an item."""
         text, unit, start, end = self.text, self.target.unit, mention.start, mention.end
         place = self.layout.place(start, end)
         line, first = place.line, place.start
@@ -210,7 +211,6 @@ class ParsedAnswer:
             "opens without unit": opens and opens_sentence <= _NEAR + 1 and size is None,
             "as large as given": unit.size == 1 and 0 < self.target.largest * _LARGE < low,
             "trifle": little,
-            "tenth of a trifle": little and high < _LITTLE / 10,
             "heading off topic": bool(heading.text and self._topic and not heading.topic),
         }
         features["is"] = [

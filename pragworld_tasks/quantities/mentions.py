@@ -1,18 +1,105 @@
-"""Mentions of quantities in a text, and the quantity that a prompt asks for."""
+"""Numbers and quantities in a text, and the quantity that a prompt asks for."""
 
 import functools
+import operator
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.numerals import Numeral, find_numerals, part_of
 from pragworld_tasks.quantities.plain_text import PlainText, to_plain_text
-from pragworld_tasks.quantities.units import TargetUnit, parse_unit, per_at
+from pragworld_tasks.quantities.units import MULTIPLIERS, TargetUnit, parse_unit, per_at
 from pragworld_tasks.quantities.wording import STEM, pattern, words
 
 _LONGEST_GAP = 40
 _MOST_OF_IT = 0.75  # of an hour
 _SHORTEST = 3  # letters of the words that say what a prompt is about
+_ONES = {word: value for value, word in enumerate(words("ones_words"))}
+_TENS = {word: 10 * index for index, word in enumerate(words("tens_words"), start=2)}
+_PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
+_COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
+# What a number may begin with. Such places are found much faster than numbers are.
+_FIRST_WORDS = {*_ONES, *_TENS, *_COUNTS, *_PARTS, "an", "couple", "quarters", "thirds"}
+_WHOLE = ("digits", "words")  # kinds of numbers to which a part may be added
+_GREATEST = 1e18  # above that, a row of digits is not a quantity
+
+
+class Numeral(NamedTuple):
+    """A number in a text: `text[start:end]`."""
+
+    start: int
+    end: int
+    value: float  # multiplied by its scale
+    scale: float  # the factor that `k`, `million` and the like stand for, 1 without any
+    kind: str  # `digits`, `words`, `article` (the `an` of `an hour`), `part` (`half an`) or `clock`
+
+
+def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
+    """Yield the numbers in a text. With `letters`, `m` and `b` may mean millions and billions."""
+    position, text = 0, answer.text
+    starts = [(match.start(), pattern("digits")) for match in pattern("first_digit").finditer(text)]
+    starts += [
+        (start, pattern("spelled_number"))
+        for start, word in zip(answer.starts, answer.words, strict=True)
+        if word in _FIRST_WORDS
+    ]
+    for start, written in sorted(starts, key=operator.itemgetter(0)):
+        match = written.match(text, start) if start >= position else None
+        if not match:
+            continue
+        kind = match.lastgroup or "digits"
+        value, scale, end = _value(match[0], kind), 1.0, match.end()
+        while scaled := _scale_at(text, end, kind, letters):
+            scale, end = scale * scaled[0], scaled[1]
+        goes_on = text.startswith((" and ", " point "), end) and (kind in _WHOLE or scale > 1)
+        if goes_on and (tail := pattern("addition").match(text, end)):
+            value += _ONES[tail["tenths"]] / 10 if tail["tenths"] else _part_of(tail)
+            end = tail.end()
+            if scale == 1 and (scaled := _scale_at(text, end, kind, letters)):
+                scale, end = scaled
+        position = end
+        if kind == "couple" or (kind == "article" and scale > 1):
+            kind = "words"
+        if value * scale < _GREATEST:
+            yield Numeral(start, end, value * scale, scale, kind)
+
+
+def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
+    match = pattern("scale").match(text, end)
+    if not match or (match["letter"] and (kind != "digits" or not (letters or match[0] == "k"))):
+        return None
+    return MULTIPLIERS[match["word"] or match["letter"]], match.end()
+
+
+def _part_of(match: re.Match[str]) -> float:
+    """Return what a match of the pattern `and_a_part` adds: `and three quarters` adds 0.75."""
+    return _COUNTS.get(match["count"] or "a", 1.0) * _PARTS[match["part"]]
+
+
+def _value(written: str, kind: str) -> float:
+    if kind == "digits":
+        if "/" in written:
+            above, below = written.split("/")
+            *whole, above = above.replace("-", " ").split()
+            return sum(map(float, whole)) + int(above) / int(below)
+        if written.count(".") > 1:  # `1.234.567`
+            written = written.replace(".", "")
+        return float(written.replace(",", ""))
+    in_words = pattern("word").findall(written)
+    if kind == "part":
+        part = next(word.rstrip("s") for word in in_words if word.rstrip("s") in _PARTS)
+        return _COUNTS.get(in_words[0], 1.0) * _PARTS[part]
+    if kind in ("article", "couple"):
+        return 1.0 if kind == "article" else 2.0
+    total = current = 0.0  # `two thousand five hundred and twenty one`
+    for word in in_words:
+        if word == "hundred":
+            current = (current or 1) * 100
+        elif word == "thousand":
+            total, current = total + (current or 1) * 1000, 0
+        else:
+            current += _ONES.get(word, _TENS.get(word, 1 if word in ("a", "an") else 0))
+    return total + current
 
 
 class QuantityMention(NamedTuple):
@@ -37,9 +124,7 @@ def find_quantities(
     """
     singles: list[QuantityMention] = []
     text, clock_end = answer.text, -1
-    if numerals is None:
-        numerals = find_numerals(answer, letters=target.kind == "money")
-    for number in numerals:
+    for number in numerals or find_numerals(answer, letters=target.kind == "money"):
         if number.start < clock_end:
             continue
         if number.kind == "article" and number.scale == 1 and target.kind != "measure":
@@ -74,7 +159,7 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
         if number.kind in ("part", "article") and number.scale == 1:
             return None
         bare = bool(pattern("bare_after").match(text, end))
-        begins = pattern("range").match(text, end) or pattern("plus_or_minus").match(text, end)
+        begins = pattern("goes_on").match(text, end)
         if not (bare or begins or pattern("but_less").search(text, max(0, start - 20), start)):
             return None
         leads_on = begins and text[begins.end() : begins.end() + 1].isdigit()
@@ -89,7 +174,7 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
     ):
         return None
     size = target.sized(name)
-    value = (value + (part_of(part) if part else 0)) * size
+    value = (value + (_part_of(part) if part else 0)) * size
     end = part.end() if part else end
     return QuantityMention(begin, end, value, value, size, per, number.scale)
 
@@ -126,6 +211,10 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
     mentions: list[QuantityMention] = []
     last: QuantityMention | None = None
     for mention in singles:
+        if last and last.size and not mention.size:
+            alike = pattern("alike").match(text, last.end)
+            if alike and alike.start("number") == mention.start:
+                mention = _like(mention, last)  # `22 hours via Oslo, 24 via Rome`
         if last is not None and (both := _joined(text, last, mention)):
             least, gap = mentions[-2:][0], text[last.end : mention.start]
             if text[least.end : both.start] == ", " and " or " in gap and least.low < last.low:
@@ -141,22 +230,15 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
 
 def _joined(text: str, first: QuantityMention, second: QuantityMention) -> QuantityMention | None:
     """Return the range of which two quantities are the ends, if they are."""
-    if second.start - first.end > 2 * _LONGEST_GAP:
-        return None
     gap = text[first.end : second.start]
     gap = pattern("aside").sub("", gap) if "(" in gap else gap
     if len(gap) > _LONGEST_GAP:
         return None
-    low, high = first.low, second.high
     if second.size is None and first.size is not None:
         if not pattern("but").match(gap):
             return None
-        second = second._replace(size=first.size, unfinished=False)  # `6 hours but less than 8`
-        high *= first.size
-    elif first.size is None:
-        low *= second.size or 1  # `4-6 hours`
-    if first.scale == 1 < second.scale and low < high / second.scale:
-        low *= second.scale  # `$1.2-1.8 million`
+        second = _like(second, first)  # `6 hours but less than 8`
+    low, high = _like(first, second).low, second.high
     if pattern("plus_or_minus").fullmatch(gap):
         high = low
     elif low > high or not pattern("range").fullmatch(gap) or pattern("apart").match(gap):
@@ -169,6 +251,15 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
         if after or pattern("operator_before").search(before):
             return None
     return second._replace(start=first.start, low=low, high=high, per=second.per or first.per)
+
+
+def _like(part: QuantityMention, other: QuantityMention) -> QuantityMention:
+    """Return a quantity with the unit and the scale that only another one beside it names."""
+    factor = 1.0 if part.size else other.size or 1.0  # `4-6 hours`
+    if part.scale == 1 < other.scale and part.low * factor < other.high / other.scale:
+        factor *= other.scale  # `$1.2-1.8 million`
+    low, high, size = part.low * factor, part.high * factor, part.size or other.size
+    return part._replace(low=low, high=high, size=size, unfinished=False)
 
 
 def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMention]:
@@ -210,13 +301,9 @@ def read_target(unit: str, prompt: str) -> QuantityTarget:
     return QuantityTarget(
         unit=target_unit,
         inputs=inputs,
-        numbers=frozenset(
-            number.value for number in find_numerals(text) if number.kind in ("digits", "words")
-        ),
+        numbers=frozenset(number.value for number in find_numerals(text) if number.kind in _WHOLE),
         topic=frozenset(word[:STEM] for word in text.words if len(word) >= _SHORTEST)
         - {word[:STEM] for word in words("no_topic_words")},
         sums_years=target_unit.per is None and bool(pattern("horizon").search(text.text)),
-        largest=max((high for _, high in inputs), default=0.0)
-        if target_unit.kind == "money"
-        else 0.0,
+        largest=max((high for _, high in inputs if target_unit.kind == "money"), default=0.0),
     )

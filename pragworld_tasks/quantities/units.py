@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.quantities.numerals import MULTIPLIERS
 from pragworld_tasks.quantities.wording import pattern, source, words
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ _SPELLINGS: dict[str, str] = {
     for unit, spellings in _FILE["spellings"].items()
     for spelling in spellings.split()
 }
+MULTIPLIERS: dict[str, float] = _FILE["multipliers"]
 _ADVERBS, _CURRENCY_SIGNS, _NOUNS = _FILE["adverbs"], _FILE["currency_signs"], _FILE["nouns"]
 _ARTICLE_RATE, _WHOLE = set(words("article_rate_words")), set(words("whole_target_words"))
 _IN_BRACKETS = 12  # characters of a number, or a range, in brackets

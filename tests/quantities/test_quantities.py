@@ -16,8 +16,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.quantities.layout import Layout
-from pragworld_tasks.quantities.mentions import find_quantities
-from pragworld_tasks.quantities.numerals import find_numerals
+from pragworld_tasks.quantities.mentions import find_numerals, find_quantities
 from pragworld_tasks.quantities.plain_text import to_plain_text
 from pragworld_tasks.quantities.units import parse_unit
 from pragworld_tasks.quantities.wording import find_cues
@@ -130,6 +129,7 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
         ("dollar", "From $20 to 5:30", [20]),
         ("million dollar", r"roughly $\$1.5$ million", [1.5]),
         ("dollar", "USD 3,500–5,500", [4500]),
+        ("hour", "22 hours via LAX, 24 via Dubai, or 32 via London", [22, 24, 32]),
     ],
 )
 def test_quantities_are_found_as_they_are_written(
