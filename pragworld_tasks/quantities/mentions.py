@@ -231,7 +231,7 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
 def _joined(text: str, first: QuantityMention, second: QuantityMention) -> QuantityMention | None:
     """Return the range of which two quantities are the ends, if they are."""
     gap = text[first.end : second.start]
-    gap = pattern("aside").sub("", gap) if "(" in gap else gap
+    gap = pattern("aside").sub("", gap) if len(gap) <= 2 * _LONGEST_GAP and "(" in gap else gap
     if len(gap) > _LONGEST_GAP:
         return None
     if second.size is None and first.size is not None:
