@@ -269,7 +269,7 @@ async def connect(
         import openai
     except ImportError as error:
         raise InputError(
-            f"requests to a model need the openai package ({error.msg}): pip install openai"
+            f"requests to a model need openai ({error.msg}): pip install 'pragworld[author]'"
         ) from error
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     client = openai.AsyncOpenAI(

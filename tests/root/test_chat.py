@@ -333,6 +333,6 @@ def test_what_is_refused(
 
 def test_requests_need_the_client(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    line = r"need the openai package \(.*\): pip install openai$"
+    line = r"need openai \(.*\): pip install 'pragworld\[author\]'$"
     with ChatServer(echo) as server, pytest.raises(InputError, match=line):
         ask(server, baskets(1), journal)
