@@ -142,13 +142,10 @@ def _evaluate(
 
 
 class _Metric(NamedTuple):
-    """A metric of one run: what documents or groups add to it, and which are right, if any can be.
-
-    It is shown in percent if `percent` is true.
-    """
+    """A metric of one run: what documents or groups add to it, and which are right, if any are."""
 
     tally: Tally
-    percent: bool
+    percent: bool  # whether it is a share, which is shown in percent
     right: Bools | None = None
 
 
@@ -183,6 +180,8 @@ def _change(before: _Metric, after: _Metric) -> list[str]:
     scale, digits = (100, ".2f") if before.percent and after.percent else (1, ".4f")
     shares = scale * before.tally.share, scale * after.tally.share
     (drawn,) = bootstrap_differences({"": after.tally}, {"": before.tally}).values()
+    groups = after.tally.groups if scale == 100 else 0  # means have no bounds
+    low, high = percentile_interval(drawn, groups=groups, lowest=-1)
     tested = [""] * 3
     if before.right is not None and after.right is not None:
         test = mcnemar(before.right, after.right)
@@ -190,7 +189,7 @@ def _change(before: _Metric, after: _Metric) -> list[str]:
     return [
         *(format(share, digits) for share in shares),
         format_number(shares[1] - shares[0], f"+{digits}"),
-        format_interval(percentile_interval(scale * drawn), digits),
+        format_interval((scale * low, scale * high), digits),
         *tested,
     ]
 

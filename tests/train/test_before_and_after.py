@@ -43,9 +43,11 @@ def test_right_and_wrong_answers_are_paired_by_document(tmp_path: Path) -> None:
     assert ends == pytest.approx(100 * np.quantile(draws, [0.025, 0.975]), abs=13)
 
 
-def test_one_document_has_no_interval(tmp_path: Path) -> None:
-    runs = [[sample(0, acc=right)] for right in (0.0, 1.0)]
-    assert compare(tmp_path, *runs)["acc"] == ["0.00", "100.00", "+100.00", "-", "0", "1", "1"]
+def test_a_difference_of_none_of_the_documents_has_an_exact_interval(tmp_path: Path) -> None:
+    runs = [[sample(number, acc=1.0, score=2.5) for number in range(88)]] * 2
+    changes = compare(tmp_path, *runs)
+    assert changes["acc"][2:4] == ["+0.00", "-4.11 to 4.11"]
+    assert changes["score"][2:4] == ["+0.0000", "0.0000 to 0.0000"]
 
 
 def test_perplexities_are_compared_by_log_likelihood_of_a_unit(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_unit(tmp_path: Path) -
 
 
 def test_metrics_that_are_not_means_over_documents_are_left_out(tmp_path: Path) -> None:
-    # F1 has pairs of a gold answer and a response
+    # F1 has pairs of a gold answer and a response; one document has no interval
     runs = [[sample(0, bleu=["a", "b"], ter="?", f1=[0, 1], score=value)] for value in (2.0, 2.5)]
     changes = compare(tmp_path, *runs)
     assert changes == {"score": ["2.0000", "2.5000", "+0.5000", "-", "", "", ""]}
