@@ -115,7 +115,7 @@ class LayerResult:
     change with every probability, so that smaller effects show; they need not change any answer.
 
     Attributes:
-        accuracy, robust_accuracy, by_class: The metrics of `PlainRun` with the target ablated.
+        accuracy: As in `PlainRun`, with the target ablated; so `robust_accuracy` and `by_class`.
         p: The p of an exact test that the accuracy does not change. It treats groups, not
             documents, as independent, and is McNemar's test if each group is one document; see
             `statistics.sign_flip_test`.

@@ -56,9 +56,9 @@ class TokenReport(Report):
     """The effects of the tokens of one original, patched from one altered variant.
 
     Attributes:
-        original, altered: Their rows in the split.
+        original: Its row in the split; `altered` is the row of the variant.
         answer: The gold answer y of the altered prompt. All probabilities are p(y).
-        original_run, altered_run: p(y) in the plain runs, OR and AR.
+        original_run: p(y) in its plain run, OR; `altered_run` is AR.
         parts: p(y) patched at the input of each layer, with all tokens of a part patched together.
         tokens: The tokens of the original prompt in order, each patched alone.
     """

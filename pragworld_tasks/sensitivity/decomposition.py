@@ -63,7 +63,7 @@ class Decomposition(Shares, frozen=True):
     """The decomposition of a task's responses.
 
     Attributes:
-        intents, prompts, responses: How many are readable, or have a readable response.
+        intents: How many have readable responses; `prompts` likewise. `responses` counts these.
         as_p: The p-value of the permutation test of AS = 0.
         undefined: By name, why an estimate is undefined on these responses. (Estimates can also be
             NaN by chance: MVS if neither PS nor AS is above 0, the unbiased shares if their parts
