@@ -15,7 +15,7 @@ import numpy as np
 from pragworld_interp import LayerReport
 from pragworld_tasks.evaluation.statistics import Floats
 from pragworld_tasks.layers.comparison import correlate, nearest_layers
-from pragworld_tasks.layers.layer_statistics import StatisticsSettings
+from pragworld_tasks.layers.layer_statistics import DocumentResult, StatisticsSettings
 from pragworld_tasks.text import format_number, format_p, markdown_table
 
 HALVINGS = 100
@@ -30,28 +30,26 @@ class Changes(NamedTuple):
     log_odds: Floats
 
 
-def changes(report: LayerReport, null: str) -> Changes:
-    """Return the changes in a sweep, under one replacement."""
-    layers = replace(report, settings=ONE_DRAW).by_replacement[null]
-    points = np.array([layer.accuracy.points for layer in layers])
-    return Changes(points, np.array([layer.log_odds for layer in layers]))
+def changes(report: LayerReport) -> dict[str, Changes]:
+    """Return the changes in a sweep, by replacement."""
+    found = {}
+    for null, layers in replace(report, settings=ONE_DRAW).by_replacement.items():
+        points = np.array([layer.accuracy.points for layer in layers])
+        found[null] = Changes(points, np.array([layer.log_odds for layer in layers]))
+    return found
 
 
-def halves(report: LayerReport, null: str) -> list[tuple[Changes, Changes]]:
+def halves(report: LayerReport) -> list[list[dict[str, Changes]]]:
     """Return the changes in both halves of the groups, drawn at random again and again."""
     generator = np.random.default_rng(0)
     groups = np.unique([document.group for document in report.documents])
     pairs = []
     for _ in range(HALVINGS):
         first = {*generator.permutation(groups)[: len(groups) // 2].tolist()}
-        parts = (
-            tuple(
-                document for document in report.documents if (document.group in first) is of_first
-            )
-            for of_first in (True, False)
-        )
-        one, other = (changes(replace(report, documents=part), null) for part in parts)
-        pairs.append((one, other))
+        parts: tuple[list[DocumentResult], list[DocumentResult]] = ([], [])
+        for document in report.documents:
+            parts[document.group in first].append(document)
+        pairs.append([changes(replace(report, documents=tuple(part))) for part in parts])
     return pairs
 
 
@@ -84,16 +82,19 @@ def agreements(sweeps: Mapping[str, LayerReport], others: Mapping[str, LayerRepo
         others: Those of other models before their arms, under the same replacements.
     """
     (_, before), *after = sweeps.items()
-    first = {null: changes(before, null) for null in before.by_replacement}
-    zeros = {run: changes(report, ZERO) for run, report in after}
-    compared = {f"halves of the dialogues, {null}": halves(before, null) for null in first}
+    first, halved = changes(before), halves(before)
+    zeros = {run: changes(report)[ZERO] for run, report in after}
+    compared = {
+        f"halves of the dialogues, {null}": [(one[null], other[null]) for one, other in halved]
+        for null in first
+    }
     compared |= {f"before and after {run}": [(first[ZERO], zeros[run])] for run in zeros}
     for one, other in itertools.combinations(zeros, 2):
         if one.partition("-seed")[0] == other.partition("-seed")[0]:
             compared[f"{one} and {other}"] = [(zeros[one], zeros[other])]
     for name, report in others.items():
-        for null, ours in first.items():
-            compared[f"this model and {name}, {null}"] = [(ours, changes(report, null))]
+        for null, theirs in changes(report).items():
+            compared[f"this model and {name}, {null}"] = [(first[null], theirs)]
     rows = []
     for title, pairs in compared.items():
         cells = [title]
