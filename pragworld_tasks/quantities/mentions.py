@@ -124,7 +124,7 @@ def find_quantities(
     """
     singles: list[QuantityMention] = []
     text, clock_end = answer.text, -1
-    for number in numerals or find_numerals(answer, letters=target.kind == "money"):
+    for number in find_numerals(answer, target.kind == "money") if numerals is None else numerals:
         if number.start < clock_end:
             continue
         if number.kind == "article" and number.scale == 1 and target.kind != "measure":
