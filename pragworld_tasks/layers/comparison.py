@@ -5,10 +5,9 @@ the numbers of layers differ, each layer of the shallower model is compared with
 the deeper model.
 
 The p of a measure is how often it is at least as large if the layers of one model are shifted in a
-circle. Shifts keep the similarity of neighboring layers, by which two models can agree on a
-stretch of layers by one coincidence: two unrelated series of 32 layers with an autocorrelation of
-0.9 reach p <= 0.05 one time in 16. Permutations would take one time in four. There are only as many
-shifts as layers, so no p is below 1 / layers.
+circle. Shifts keep the similarity of neighboring layers: two unrelated series of 32 layers with an
+autocorrelation of 0.9 reach p <= 0.05 one time in 16, with permutations one time in four. There are
+only as many shifts as layers, so no p is below 1 / layers.
 """
 
 import itertools

@@ -1,8 +1,4 @@
-"""The statistics of an ablation sweep: accuracies, their differences, tests and log-odds.
-
-Groups of documents are independent, documents of one group are not. Intervals therefore draw, and
-the test flips the signs of, whole groups.
-"""
+"""The statistics of an ablation sweep, in which groups of documents are independent."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -223,18 +219,22 @@ def clustered_mean(values: ArrayLike, group: ArrayLike) -> tuple[float, float]:
     return mean.share, 2 * float(stdtr(mean.groups - 1, t))
 
 
-def simultaneous_intervals(draws: ArrayLike, level: float = LEVEL) -> list[Interval]:
+def simultaneous_intervals(draws: Floats, level: float, groups: int = 0) -> list[Interval]:
     """Return intervals of several metrics, around the means of their draws, that hold at once.
 
     Each is as many standard deviations wide as the largest deviation of all metrics in a draw, up
     to a share (`level`) of the draws. `draws` are [metrics, draws]; all metrics have the same ones.
+    Where no draw of shares of `groups` differs, it is exact; see `statistics.percentile_interval`.
     """
-    draws = np.asarray(draws)
     mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
     scale = np.where(spread > 0, spread, 1)[:, None]
     furthest = np.nanmax(np.abs(draws - mean[:, None]) / scale, axis=0)
     reach = np.quantile(furthest, level) * spread
-    return [Interval(*ends) for ends in np.stack([mean - reach, mean + reach], axis=1).tolist()]
+    each = 1 - (1 - level) / len(draws)  # Bonferroni's level
+    return [
+        percentile_interval(row, each, groups, -1) if (row == row[0]).all() else Interval(*ends)
+        for row, *ends in zip(draws, (mean - reach).tolist(), (mean + reach).tolist(), strict=True)
+    ]
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -278,10 +278,9 @@ def _compare_runs(
     if plain.groups >= LEAST_GROUPS:
         intervals = [*bootstrap_intervals(dict(enumerate(runs)), *draws, level).values()]
         numbered = dict(enumerate(ablated))
-        drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws)
-        points = 100 * np.stack([*drawn.values()])
-        differences = [percentile_interval(of_target, level) for of_target in points]
-        bands = simultaneous_intervals(points, level)
+        drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws).values()
+        differences = [percentile_interval(row, level, plain.groups, lowest=-1) for row in drawn]
+        bands = simultaneous_intervals(np.array([*drawn]), level, plain.groups)
     total = int(plain.total.sum())
     plain_share, *shares = [
         Share(right=int(run.right.sum()), total=total, low=100 * low, high=100 * high)
@@ -289,6 +288,7 @@ def _compare_runs(
     ]
     outcomes = []
     for run, share, difference, band in zip(ablated, shares, differences, bands, strict=False):
+        ends = (Interval(100 * low, 100 * high) for low, high in (difference, band))
         change = float(100 * (run.right - plain.right).sum() / total)
-        outcomes.append(Outcome(share, change, difference, band))
+        outcomes.append(Outcome(share, change, *ends))
     return plain_share, outcomes

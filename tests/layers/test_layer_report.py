@@ -145,6 +145,8 @@ def test_evidence_follows_the_corrected_p() -> None:
     assert two.selected("useful", by="sign") == [0]
     assert two.selected("useful") == []
     assert (two.layers[1].sign, two.layers[1].p, two.layers[1].holm) == ("neutral", 1, 1)
+    unseen = 100 * (1 - 0.025 ** (1 / 20))  # percent of groups that may change, where none did
+    assert two.layers[1].accuracy.interval == pytest.approx([-unseen, unseen])
     lenient = dataclasses.replace(two, settings=dataclasses.replace(two.settings, alpha=0.07))
     assert lenient.selected("useful") == [0]
 
@@ -227,7 +229,7 @@ def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for
     generator = np.random.default_rng(0)
     shared = generator.normal(size=4000)
     drawn = np.array([scale * (shared + generator.normal(size=4000)) for scale in (1, 2, 30)])
-    *intervals, constant = simultaneous_intervals([*drawn, np.full(4000, 7.0)], level=0.9)
+    *intervals, constant = simultaneous_intervals(np.array([*drawn, [7.0] * 4000]), 0.9)
     assert constant == (7, 7)
     low, high = np.array(intervals).T[:, :, None]
     inside = (low <= drawn) & (drawn <= high)
@@ -304,7 +306,7 @@ def test_the_table_says_what_the_report_does() -> None:
     assert text.endswith(
         "By evidence (Holm p <= 0.05), layer 0 is useful and layer 1 is harmful.\n"
         "By sign, layer 0 is useful and layer 1 is harmful.\n"
-        "In layers without evidence, changes of more than 0.0 points are ruled out "
+        "In layers without evidence, changes of more than 21.3 points are ruled out "
         "(95% band of all layers).\n"
         "*: mean change of the log-odds with Holm p <= 0.05"
     )

@@ -112,12 +112,6 @@ def test_settings_that_make_losses_wrong_are_refused_before_a_model_is_loaded(
         make_trainer(str(weightless), args, ROWS)
 
 
-def test_layers_are_not_checked_if_their_weight_is_0(tmp_path: Path) -> None:
-    options = {"useful_layers": [9], "ula_weight": 0.0, "label_smoothing_factor": 0.1}
-    trainer = trained(fresh_model(), settings(tmp_path, **options), ROWS)
-    assert trainer.state.global_step == 1
-
-
 def test_layers_without_weights_have_those_of_the_paper(tmp_path: Path) -> None:
     args = settings(tmp_path, useful_layers=[2, 0])
     assert (args.amplified, args.suppressed) == ([0, 2], [])
@@ -263,17 +257,13 @@ def test_a_row_that_cannot_be_used_is_named(
         make_trainer(fresh_model(), args, train, eval_dataset=held_out)
 
 
-def test_a_row_of_data_passed_to_evaluate_is_named(tmp_path: Path) -> None:
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
-    with refused("eval data, row 1: probe label 7"):
-        trainer.evaluate(Dataset.from_list([RIGHT, row(YES, EOS, label=7)]))
-
-
-def test_a_row_of_streamed_data_is_named_when_it_comes(tmp_path: Path) -> None:
-    rows = Dataset.from_list([RIGHT, row(YES, EOS, label=7)]).to_iterable_dataset()
-    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows)
+def test_a_row_that_comes_after_the_trainer_is_made_is_named(tmp_path: Path) -> None:
+    wrong = Dataset.from_list([RIGHT, row(YES, EOS, label=7)])
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), wrong.to_iterable_dataset())
     with refused("train data, row 1: probe label 7"):
         trainer.train()
+    with refused("eval data, row 1: probe label 7"):
+        trainer.evaluate(wrong)
 
 
 def test_rows_that_trl_drops_are_a_warning(
