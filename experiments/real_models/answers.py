@@ -63,9 +63,9 @@ def digest_of(of_kind: list[str]) -> str:
     return hashlib.sha256("\0".join(of_kind).encode()).hexdigest()[:16]
 
 
-def load(folder: Path, adapter: Path | None) -> tuple[Any, Any]:
+def load(folder: Path, adapter: Path | None, dtype: str) -> tuple[Any, Any]:
     """Return a model, with an adapter if there is one, and its tokenizer."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
     if adapter is not None:
         model = PeftModel.from_pretrained(model, str(adapter)).get_base_model()
     return model.eval(), AutoTokenizer.from_pretrained(folder)
@@ -85,9 +85,9 @@ def answer(model: Any, tokenizer: Any, documents: list[Document], template: bool
     return gold
 
 
-def observe(folder: Path, adapter: Path | None, template: bool) -> dict[str, Any]:
+def observe(folder: Path, adapter: Path | None, template: bool, dtype: str) -> dict[str, Any]:
     """Return the probability of every gold answer, and the log-likelihood of every text."""
-    model, tokenizer = load(folder, adapter)
+    model, tokenizer = load(folder, adapter, dtype)
     answers = {}
     for name, documents in splits().items():
         print(name, end=": ")
@@ -99,6 +99,7 @@ def observe(folder: Path, adapter: Path | None, template: bool) -> dict[str, Any
         likelihoods[name] = {"digest": digest_of(of_kind), "sums_and_tokens": values}
     record = None if adapter is None else read_json(adapter / RUN_FILE)
     return {
+        "dtype": dtype,
         "answers": answers,
         "texts": likelihoods,
         "layers": record and {key: record["layers"][key] for key in ("amplified", "suppressed")},

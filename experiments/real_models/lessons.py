@@ -1,8 +1,9 @@
 """Lessons: teach a model to answer questions about dialogues, before the arms continue from it.
 
 Lessons are those of `examples/train_pragworld_tiny.py`: a generated dialogue of the split `train`
-with many questions, easy at first, and harder as long as enough answers are right. All layers are
-trained, the embeddings are not.
+with many questions, easy at first, and harder as long as enough answers are right. They train an
+adapter of a few megabytes, which is kept, so that all runs start from the same model wherever they
+are made.
 """
 
 import json
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 from answers import SETTINGS
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -26,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from train_pragworld_tiny import Lesson, make_lesson
 
 RECORD = "lessons.json"
+ADAPTER = "lessons.safetensors"
 _OPEN = "\n\nAnswer in a word or two.\nAnswer:"  # ends the prompt of an open question
 _UNFINISHED = "unfinished.pt"
 
@@ -86,13 +90,40 @@ def batch(trees: Sequence[Tree]) -> tuple[dict[str, torch.Tensor], torch.Tensor]
     return inputs, table(lambda tree: tree.targets, -1)
 
 
-def teach(folder: Path, out: Path, template: bool) -> None:
-    """Train the layers of a model, and save it with a record. An interrupted training resumes."""
+def with_adapter(folder: Path) -> tuple[PeftModel, list[torch.nn.Parameter]]:
+    """Return a model with an untrained adapter, and the weights of the adapter."""
+    settings = SETTINGS["lessons"]
+    torch.manual_seed(settings["seed"])
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    lora = {"r": settings["rank"], "lora_alpha": settings["alpha"], "lora_dropout": 0.0}
+    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", **lora))
+    return adapted, [weight for weight in adapted.parameters() if weight.requires_grad]
+
+
+def merge(folder: Path, adapter: Path, out: Path) -> None:
+    """Save a model into which its adapter is merged."""
+    adapted, weights = with_adapter(folder)
+    kept = load_file(adapter)
+    for number, weight in enumerate(weights):
+        weight.data.copy_(kept[str(number)])
+    merged: Any = adapted.merge_and_unload()
+    merged.to(torch.bfloat16).save_pretrained(out)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(out)
+
+
+def teach(folder: Path, out: Path, results: Path, template: bool) -> None:
+    """Train an adapter, and save it with a record. An interrupted training resumes.
+
+    Args:
+        folder: The model.
+        out: The folder of what an interrupted training resumes from.
+        results: The folder of the adapter and the record.
+        template: Whether to apply the chat template.
+    """
     settings = SETTINGS["lessons"]
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    model.requires_grad_(requires_grad=False)
-    weights = [*model.model.layers.requires_grad_().parameters()]
+    adapted, weights = with_adapter(folder)
+    model: Any = adapted.get_base_model()
     optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.98), weight_decay=0.0)
     labels = torch.tensor(label_tokens(tokenizer, template))
     rng = StableRandom(f"lessons {settings['seed']}")
@@ -101,7 +132,8 @@ def teach(folder: Path, out: Path, template: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     if (out / _UNFINISHED).exists():
         saved = torch.load(out / _UNFINISHED, weights_only=True)
-        model.load_state_dict(saved["model"])
+        for weight, value in zip(weights, saved["weights"], strict=True):
+            weight.data.copy_(value)
         optimizer.load_state_dict(saved["optimizer"])
         rng.source.setstate((*rng.source.getstate()[:1], tuple(saved["rng"]), None))
         log, difficulty = saved["log"], saved["difficulty"]
@@ -120,9 +152,8 @@ def teach(folder: Path, out: Path, template: bool) -> None:
         left = (settings["steps"] - step) / settings["cool_down"]
         for group in optimizer.param_groups:
             group["lr"] = settings["rate"] * min(1.0, step / settings["warm_up"], left)
-        with torch.autocast("cpu", torch.bfloat16):
-            hidden = model.model(**inputs, use_cache=False).last_hidden_state
-            logits = model.lm_head(hidden[targets >= 0]).float()
+        hidden = model.model(**inputs, use_cache=False).last_hidden_state
+        logits = model.lm_head(hidden[targets >= 0])
         wanted = targets[targets >= 0]
         loss = cross_entropy(logits, wanted)
         torch.autograd.backward(loss)
@@ -140,11 +171,11 @@ def teach(folder: Path, out: Path, template: bool) -> None:
             sums.zero_()
             if row["accuracy"] > settings["pass_mark"]:
                 difficulty = min(1.0, round(difficulty + settings["stride"], 2))
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            state: dict[str, Any] = {"weights": weights, "optimizer": optimizer.state_dict()}
             state |= {"rng": [*rng.source.getstate()[1]], "log": log, "difficulty": difficulty}
             torch.save(state, out / "partial.pt")
             (out / "partial.pt").replace(out / _UNFINISHED)
-    model.to(torch.bfloat16).save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    write_json(out / RECORD, {"settings": settings, "log": log})
+    small = {str(number): weight.data.bfloat16() for number, weight in enumerate(weights)}
+    save_file(small, results / ADAPTER)
+    write_json(results / RECORD, {"settings": settings, "log": log})
     (out / _UNFINISHED).unlink()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answers import SETTINGS, answer, generated, load, observe, read_run
-from lessons import RECORD, teach
+from lessons import ADAPTER, RECORD, merge, teach
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.files import write_json, write_whole
@@ -27,6 +27,7 @@ from pragworld_train.run_record import RUN_FILE
 
 RESULTS = Path(__file__).with_name("results")
 BASE, TAUGHT = "base", "taught"  # the model before and after the lessons, before all arms
+DTYPES = ("float32", "bfloat16")
 SFT = "sft"  # the arm that others are compared with
 LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
 
@@ -39,12 +40,14 @@ class Study(NamedTuple):
         model: Its folder.
         out: The folder of the taught model, adapters, journals and logs, which is not kept.
         results: The folder of the files that are.
+        dtype: The type in which models are trained and run.
     """
 
     name: str
     model: Path
     out: Path
     results: Path
+    dtype: str = DTYPES[0]
 
     @property
     def taught(self) -> Path:
@@ -74,8 +77,15 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=SETTINGS["arms"], default=[*SETTINGS["arms"]])
     parser.add_argument("--pilot", type=int, metavar="SEED", help="try the budget with plain SFT")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        default=DTYPES[0],
+        help="bfloat16 is faster on processors that multiply in it; default: %(default)s",
+    )
     options = parser.parse_args()
-    study = Study(options.name, options.model, options.out, options.results / options.name)
+    results = options.results / options.name
+    study = Study(options.name, options.model, options.out, results, options.dtype)
     study.results.mkdir(parents=True, exist_ok=True)
     study.out.mkdir(parents=True, exist_ok=True)
     if options.pilot is not None:
@@ -90,7 +100,14 @@ def main() -> None:
 def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
     """Yield all steps, those first that others need or that say most."""
     yield answering(study, BASE)
-    yield Step(study.taught / RECORD, partial(give_lessons, study))
+    lessons = partial(
+        teach, study.model, study.out / "lessons", study.results, bool(study.template)
+    )
+    yield Step(study.results / RECORD, lessons)
+    yield Step(
+        study.taught / "config.json",
+        partial(merge, study.model, study.results / ADAPTER, study.taught),
+    )
     yield answering(study, TAUGHT)
     yield sweeping(study, TAUGHT)
     for seed in seeds:
@@ -123,12 +140,6 @@ def options_of(settings: dict[str, Any]) -> list[str]:
 # Training -----------------------------------------------------------------------------------------
 
 
-def give_lessons(study: Study) -> None:
-    """Teach the model, before anything else is trained, and keep the record."""
-    teach(study.model, study.taught, bool(study.template))
-    shutil.copy(study.taught / RECORD, study.results / RECORD)
-
-
 def train(study: Study, arm: str, seed: int) -> None:
     """Train an adapter."""
     settings = SETTINGS["arms"][arm]
@@ -137,6 +148,7 @@ def train(study: Study, arm: str, seed: int) -> None:
     words = ["--model_name_or_path", str(study.taught), "--use_peft", *study.template]
     words += ["--seed", str(seed), "--output_dir", str(study.out / f"{arm}-seed{seed}")]
     words += ["--dataset_config", json.dumps(generator), "--resume_from_checkpoint", "last"]
+    words += ["--dtype", study.dtype, "--bf16", str(study.dtype == "bfloat16")]
     for loss, layers in arm_layers(study, arm, seed).items():
         words += [f"--{loss}_weight", str(settings[loss])]
         words += [f"--{LOSSES[loss]}_layers", *map(str, layers)]
@@ -146,7 +158,7 @@ def train(study: Study, arm: str, seed: int) -> None:
 def try_budget(study: Study, seed: int) -> None:
     """Train plain SFT with a seed that does not count, and print its accuracy in validation."""
     train(study, SFT, seed)
-    model, tokenizer = load(study.taught, study.out / f"{SFT}-seed{seed}")
+    model, tokenizer = load(study.taught, study.out / f"{SFT}-seed{seed}", study.dtype)
     documents = generated("validation", SETTINGS["sweeps"]["pilot_groups"], seed)
     answer(model, tokenizer, documents, bool(study.template))
 
@@ -190,7 +202,7 @@ def answering(study: Study, run: str) -> Step:
     def write() -> None:
         folder = study.model if run == BASE else study.taught
         adapter = None if run in (BASE, TAUGHT) else study.out / run
-        content = observe(folder, adapter, bool(study.template))
+        content = observe(folder, adapter, bool(study.template), study.dtype)
         write_whole(result, f"{json.dumps(content)}\n".encode())  # a line, for it has many numbers
 
     result = study.results / f"answers-{run}.json"
@@ -212,7 +224,7 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
     """Sweep validation dialogues, and keep what the report needs."""
     settings = {"groups": SETTINGS["sweeps"]["groups"], "seed": SETTINGS["sweeps"]["seed"]}
     metadata = json.dumps({**SETTINGS["generator"], **settings, "split": "validation"})
-    model = ["--model", str(study.taught), *study.template, *words]
+    model = ["--model", str(study.taught), "--dtype", study.dtype, *study.template, *words]
     data = ["--split", "generated", "--metadata", metadata, "--out", str(whole)]
     if not whole.exists():  # as it would after a run that was killed here
         command(study, "pragworld_interp", action, *model, *data)
@@ -250,7 +262,7 @@ def decompose_answers(study: Study) -> None:
 
 def evaluate(study: Study, out: Path, tasks: list[str], template: bool, *more: str) -> None:
     """Run lm_eval on the model before training, so that it resumes."""
-    words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype=bfloat16"]
+    words = ["--model", "hf", "--model_args", f"pretrained={study.model},dtype={study.dtype}"]
     words += ["--apply_chat_template"] * template
     words += ["--tasks", ",".join(tasks), "--output_path", str(out), *more]
     command(study, "pragworld_tasks", "collect", *words)

@@ -84,7 +84,8 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     study.main()
     made = {path: path.stat().st_mtime_ns for path in (results / "tiny").iterdir()}
     assert {path.name for path in made} == {
-        *("answers-base.json", "lessons.json", "answers-taught.json", "layers-taught.json"),
+        *("answers-base.json", "lessons.json", "lessons.safetensors"),
+        *("answers-taught.json", "layers-taught.json"),
         *("patching.json", "layers-ula-1e-2-seed1.json"),
         *(f"answers-{arm}-seed1.json" for arm in study.SETTINGS["arms"]),
     }
@@ -143,16 +144,23 @@ def test_lessons_are_plain_prompts_and_resume(
                 wanted = targets[row, own]
                 assert tokenizer.decode(wanted[wanted >= 0]).strip() == question.answer.strip(" )")
 
-    lessons.teach(tiny_folder(), tmp_path / "whole", False)
+    whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
+    lessons.teach(tiny_folder(), whole, whole, False)
     steps = iter(range(3))
     make = lessons.batch
     with monkeypatch.context() as stopped:
         stopped.setattr(lessons, "batch", lambda of_step: (next(steps), make(of_step))[1])
         with pytest.raises(StopIteration):
-            lessons.teach(tiny_folder(), tmp_path / "parts", False)
-    lessons.teach(tiny_folder(), tmp_path / "parts", False)
-    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts")]
-    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+            lessons.teach(tiny_folder(), parts, parts, False)
+    lessons.teach(tiny_folder(), parts, parts, False)
+    kept, again = (load_file(folder / lessons.ADAPTER) for folder in (whole, parts))
+    assert all(torch.equal(tensor, again[name]) for name, tensor in kept.items())
+    lessons.merge(tiny_folder(), whole / lessons.ADAPTER, merged)
+    before, after = (load_file(folder / "model.safetensors") for folder in (tiny_folder(), merged))
+    first = "model.layers.0.self_attn.q_proj.weight"
+    times = study.SETTINGS["lessons"]["alpha"] / study.SETTINGS["lessons"]["rank"]
+    learnt = before[first].float() + times * (kept["1"].float() @ kept["0"].float())
+    torch.testing.assert_close(after[first], learnt.bfloat16())
 
 
 def test_groups_and_seeds_of_a_study_are_drawn_independently(study: Any) -> None:
