@@ -14,10 +14,9 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from accelerate.utils.memory import clear_device_cache
-from tqdm import tqdm
 
 from pragworld_interp.engine.modules import is_out_of_memory
-from pragworld_interp.run.processes import hides_progress, own_share, process_state
+from pragworld_interp.run.processes import own_share, process_state, progress_bar
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
 
@@ -54,14 +53,8 @@ def observe(
     """Yield the number of each unit of this process that is not done, and what it observes."""
     mine = own_share(len(plan.units))
     left = [number for number in mine if number not in done]
-    with tqdm(
-        total=len(mine),
-        initial=len(mine) - len(left),
-        desc=plan.description,
-        unit="batch",
-        smoothing=0,
-        disable=hides_progress(),
-    ) as progress:
+    shown: dict[str, Any] = {"desc": plan.description, "unit": "batch", "smoothing": 0}
+    with progress_bar(total=len(mine), initial=len(mine) - len(left), **shown) as progress:
         for observation in zip(left, _within_memory(plan, left), strict=True):
             yield observation
             progress.update()

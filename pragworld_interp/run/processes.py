@@ -1,9 +1,12 @@
 """Processes that share a run: `accelerate launch` or `torchrun` starts them, each with a model."""
 
+import sys
 from datetime import timedelta
+from typing import Any
 
 import torch
 from accelerate import PartialState
+from tqdm import tqdm
 
 # A process with faster devices waits for the others at the end; torch would give up after minutes.
 _LONGEST_WAIT = timedelta(days=1)
@@ -22,6 +25,8 @@ def own_share(count: int) -> range:
     return range(state.process_index, count, state.num_processes)
 
 
-def hides_progress() -> bool | None:
-    """Return `disable` for tqdm: None, for no terminal only, in a machine's first process."""
-    return None if process_state().is_local_main_process else True
+def progress_bar(**options: Any) -> "tqdm[Any]":
+    """Return a bar in a machine's first process, which begins late and moves slowly in a log."""
+    if not sys.stderr.isatty():
+        options |= {"delay": 10, "mininterval": 30}
+    return tqdm(disable=not process_state().is_local_main_process, **options)

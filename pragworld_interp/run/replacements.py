@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from tqdm import tqdm
 
 from pragworld_interp.engine.decoder import Block, Decoder
 from pragworld_interp.engine.interventions import SAMPLES, ModuleChange
@@ -18,7 +17,7 @@ from pragworld_interp.engine.modules import first_tensor
 from pragworld_interp.engine.rope import rope_of_each_row
 from pragworld_interp.prompts.alignment import KINDS, Tokens, counterpart_pairs, position_kinds
 from pragworld_interp.prompts.tokenization import PromptGroup
-from pragworld_interp.run.processes import hides_progress, own_share
+from pragworld_interp.run.processes import own_share, progress_bar
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Intervention, Target
 
@@ -97,7 +96,7 @@ def _outputs(
     numbers = sorted(positions)
     with rope_of_each_row(decoder.model):
         mine = [numbers[place] for place in own_share(len(numbers))]
-        progress = tqdm(mine, desc=replacement, unit="prompt", disable=hides_progress())
+        progress = progress_bar(iterable=mine, desc=replacement, unit="prompt")
         by_prompt = dict(gather_object([(number, measure(number)) for number in progress]))
     measured = [by_prompt[number] for number in numbers]
     if replacement == "mean":

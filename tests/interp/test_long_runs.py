@@ -18,6 +18,7 @@ from pragworld_interp.cli import main
 from pragworld_interp.engine import one_pass
 from pragworld_interp.engine.sweep import sweep_layers
 from pragworld_interp.run.observations import SweepPlan, observe, recorded
+from pragworld_interp.run.processes import progress_bar
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -119,37 +120,36 @@ def test_a_run_does_not_resume_with_other_settings(
         main([*words, second])
 
 
+@pytest.mark.parametrize("adapted", [False, True])  # whether the model is the base of an adapter
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "chat_template.jinja"])
 def test_a_run_does_not_resume_with_other_files_of_the_model(
-    name: str, interrupted: Any, tmp_path: Path
+    name: str, adapted: bool, interrupted: Any, tmp_path: Path
 ) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_folder(), model)
-    (model / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n")
+    model = base = tmp_path / "base"
+    shutil.copytree(tiny_folder(), base)
+    (base / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n")
+    if adapted:
+        model = tmp_path / "adapter"
+        network = AutoModelForCausalLM.from_pretrained(base)
+        get_peft_model(network, LoraConfig(target_modules=["q_proj"])).save_pretrained(model)
+        for file in (*base.glob("tokenizer*"), base / "chat_template.jinja"):
+            shutil.copy(file, model)
     command = interrupted("ablate", model, "--chat-template")
     (model / "layers.json").write_text("{}")  # what another sweep wrote is no part of the model
-    file = model / name
+    file = base / name
     content = file.read_bytes()
-    # As many bytes of weights, for which the time tells.
     file.write_bytes(content[:-4] + bytes(4) if file.suffix == ".safetensors" else content + b"\n")
     with refused(rf"written with files\.{file} \["):
         main([*command, "--chat-template"])
 
 
-def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
-    interrupted: Any, tmp_path: Path
-) -> None:
-    base, adapter = tmp_path / "base", tmp_path / "adapter"
-    shutil.copytree(tiny_folder(), base)
-    network = AutoModelForCausalLM.from_pretrained(base)
-    get_peft_model(network, LoraConfig(target_modules=["q_proj"])).save_pretrained(adapter)
-    for file in tiny_folder().glob("tokenizer*"):
-        shutil.copy(file, adapter)
-    command = interrupted("ablate", adapter)
-    weights = base / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
-    with refused(rf"written with files\.{weights} \["):
-        main(command)
+def test_a_log_shows_the_progress_of_a_long_run_only(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds, shown in ((0, False), (60, True)):
+        with progress_bar(total=2, desc="sweep") as progress:
+            progress.start_t -= seconds
+            progress.last_print_t -= seconds
+            progress.update()
+        assert ("sweep:  50%" in capsys.readouterr().err) == shown
 
 
 def planned(units: Sequence[Sequence[int]], work: Callable[..., list[Any]]) -> SweepPlan[int]:
