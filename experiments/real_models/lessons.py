@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from answers import SETTINGS
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from train_pragworld_tiny import Lesson, make_lesson
 
 RECORD = "lessons.json"
-ADAPTER = "lessons.safetensors"
+ADAPTER = "lessons"  # a folder
 _OPEN = "\n\nAnswer in a word or two.\nAnswer:"  # ends the prompt of an open question
 _UNFINISHED = "unfinished.pt"
 
@@ -90,23 +89,10 @@ def batch(trees: Sequence[Tree]) -> tuple[dict[str, torch.Tensor], torch.Tensor]
     return inputs, table(lambda tree: tree.targets, -1)
 
 
-def with_adapter(folder: Path) -> tuple[PeftModel, list[torch.nn.Parameter]]:
-    """Return a model with an untrained adapter, and the weights of the adapter."""
-    settings = SETTINGS["lessons"]
-    torch.manual_seed(settings["seed"])
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    lora = {"r": settings["rank"], "lora_alpha": settings["alpha"], "lora_dropout": 0.0}
-    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", **lora))
-    return adapted, [weight for weight in adapted.parameters() if weight.requires_grad]
-
-
 def merge(folder: Path, adapter: Path, out: Path) -> None:
-    """Save a model into which its adapter is merged."""
-    adapted, weights = with_adapter(folder)
-    kept = load_file(adapter)
-    for number, weight in enumerate(weights):
-        weight.data.copy_(kept[str(number)])
-    merged: Any = adapted.merge_and_unload()
+    """Save a model into which an adapter is merged."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    merged: Any = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     merged.to(torch.bfloat16).save_pretrained(out)
     AutoTokenizer.from_pretrained(folder).save_pretrained(out)
 
@@ -122,8 +108,12 @@ def teach(folder: Path, out: Path, results: Path, template: bool) -> None:
     """
     settings = SETTINGS["lessons"]
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    adapted, weights = with_adapter(folder)
-    model: Any = adapted.get_base_model()
+    torch.manual_seed(settings["seed"])
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    lora = {"r": settings["rank"], "lora_alpha": settings["alpha"], "lora_dropout": 0.0}
+    config = LoraConfig(target_modules="all-linear", **lora)
+    adapted = get_peft_model(model, config)  # changes the model
+    weights = [weight for weight in adapted.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.98), weight_decay=0.0)
     labels = torch.tensor(label_tokens(tokenizer, template))
     rng = StableRandom(f"lessons {settings['seed']}")
@@ -175,7 +165,8 @@ def teach(folder: Path, out: Path, results: Path, template: bool) -> None:
             state |= {"rng": [*rng.source.getstate()[1]], "log": log, "difficulty": difficulty}
             torch.save(state, out / "partial.pt")
             (out / "partial.pt").replace(out / _UNFINISHED)
-    small = {str(number): weight.data.bfloat16() for number, weight in enumerate(weights)}
-    save_file(small, results / ADAPTER)
+    config.base_model_name_or_path = folder.name  # not where it is
+    adapted.to(torch.bfloat16).save_pretrained(results / ADAPTER)
+    (results / ADAPTER / "README.md").unlink()  # a form that nobody filled in
     write_json(results / RECORD, {"settings": settings, "log": log})
     (out / _UNFINISHED).unlink()

@@ -84,7 +84,7 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     study.main()
     made = {path: path.stat().st_mtime_ns for path in (results / "tiny").iterdir()}
     assert {path.name for path in made} == {
-        *("answers-base.json", "lessons.json", "lessons.safetensors"),
+        *("answers-base.json", "lessons.json", "lessons"),
         *("answers-taught.json", "layers-taught.json"),
         *("patching.json", "layers-ula-1e-2-seed1.json"),
         *(f"answers-{arm}-seed1.json" for arm in study.SETTINGS["arms"]),
@@ -153,14 +153,14 @@ def test_lessons_are_plain_prompts_and_resume(
         with pytest.raises(StopIteration):
             lessons.teach(tiny_folder(), parts, parts, False)
     lessons.teach(tiny_folder(), parts, parts, False)
-    kept, again = (load_file(folder / lessons.ADAPTER) for folder in (whole, parts))
+    kept, again = (load_file(of / "lessons/adapter_model.safetensors") for of in (whole, parts))
     assert all(torch.equal(tensor, again[name]) for name, tensor in kept.items())
     lessons.merge(tiny_folder(), whole / lessons.ADAPTER, merged)
     before, after = (load_file(folder / "model.safetensors") for folder in (tiny_folder(), merged))
-    first = "model.layers.0.self_attn.q_proj.weight"
-    times = study.SETTINGS["lessons"]["alpha"] / study.SETTINGS["lessons"]["rank"]
-    learnt = before[first].float() + times * (kept["1"].float() @ kept["0"].float())
-    torch.testing.assert_close(after[first], learnt.bfloat16())
+    first = "model.layers.0.self_attn.q_proj"
+    a, b = (kept[f"base_model.model.{first}.lora_{part}.weight"].float() for part in "AB")
+    expected = before[f"{first}.weight"].float() + 4 * (b @ a)  # alpha / rank
+    torch.testing.assert_close(after[f"{first}.weight"], expected.bfloat16())
 
 
 def test_groups_and_seeds_of_a_study_are_drawn_independently(study: Any) -> None:
