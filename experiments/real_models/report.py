@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from agreement import agreements
 from answers import SETTINGS, splits
-from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
+from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, Study, arm_layers, choose, sweeping
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.data.documents import Document, documents_digest
@@ -51,6 +51,7 @@ class Results(NamedTuple):
     Attributes:
         runs: The answers of each run.
         missing: The runs that are still to come.
+        left_out: The arms that cannot be trained, as a loss of theirs has no layers.
         sweeps: Those of all models, that of the taught one first.
         formats: The metrics of the bare model in other formats, by task.
         decompositions: Those of its sampled answers to open questions.
@@ -58,6 +59,7 @@ class Results(NamedTuple):
 
     runs: dict[Run, Any]
     missing: list[str]
+    left_out: list[str]
     sweeps: dict[str, LayerReport]
     formats: dict[str, Any]
     decompositions: list[SensitivityReport]
@@ -121,17 +123,24 @@ def main() -> None:
 
 def read_results(folder: Path) -> Results:
     """Read all results of a model that are there."""
+    study = Study(folder.name, folder, folder, folder)
+    is_swept = sweeping(study, TAUGHT).result.exists()
+    left_out = [
+        arm for arm in SETTINGS["arms"] if is_swept and not all(arm_layers(study, arm, 0).values())
+    ]
     runs = {(name, 0): folder / f"answers-{name}.json" for name in (BASE, TAUGHT)}
     runs |= {
         (arm, seed): folder / f"answers-{arm}-seed{seed}.json"
         for seed in SETTINGS["seeds"]
         for arm in SETTINGS["arms"]
+        if arm not in left_out
     }
     swept = sorted(folder.glob("layers-*.json"), key=lambda path: TAUGHT not in path.stem)
     formats = folder / "formats.json"
     return Results(
         {run: read_json(path) for run, path in runs.items() if path.exists()},
         [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()],
+        left_out,
         {path.stem.removeprefix("layers-"): read_layers(path) for path in swept},
         read_json(formats) if formats.exists() else {},
         read_decompositions(sorted(folder.glob("world-model.json"))),
@@ -143,6 +152,8 @@ def report_model(
 ) -> Iterator[str]:
     """Yield the tables of one model, and draw its figures."""
     yield f"Missing runs (arm and seed): {', '.join(results.missing) or 'none'}.\n"
+    if results.left_out:
+        yield f"Left out, for want of layers: {', '.join(results.left_out)}.\n"
     outcomes = list(measure(results.runs, documents))
     yield markdown_table(
         "Means over seeds, in percent or nats per token",
