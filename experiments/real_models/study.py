@@ -116,10 +116,12 @@ def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
                 print(f"{arm}: left out, for want of layers")
                 continue
             run = f"{arm}-seed{seed}"
-            yield Step(study.out / run / RUN_FILE, partial(train, study, arm, seed))
-            yield answering(study, run)
+            observed = [answering(study, run)]
             if arm in SETTINGS["swept"]:
-                yield sweeping(study, run)
+                observed.append(sweeping(study, run))
+            if not all(step.result.exists() for step in observed):
+                yield Step(study.out / run / RUN_FILE, partial(train, study, arm, seed))
+                yield from observed
     patched = study.results / "patching.json"
     yield Step(patched, partial(interp, study, "patch", study.out / patched.name, patched))
     for result, do in ("formats", evaluate_formats), ("world-model", decompose_answers):

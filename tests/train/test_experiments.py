@@ -1,6 +1,7 @@
 """The scripts of `experiments/`, on runs with known outcomes."""
 
 import json
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -92,14 +93,15 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     lost = results / "tiny" / "answers-sft-seed1.json"
     kept = lost.read_text(encoding="utf-8")
     lost.unlink()
+    shutil.rmtree(tmp_path / "runs" / "ula-random-seed1")  # an adapter that is needed no more
     study.main()  # which makes this file alone, from the adapter that is still there
+    assert not (tmp_path / "runs" / "ula-random-seed1").exists()
     assert lost.read_text(encoding="utf-8") == kept
     assert all(path == lost or path.stat().st_mtime_ns == made[path] for path in made)
 
     monkeypatch.setattr(sys, "argv", [*words, "--pilot", "101"])
     study.main()
     assert (tmp_path / "runs" / "sft-seed101" / "adapter_model.safetensors").exists()
-    assert {*(results / "tiny").iterdir()} == {*made}
 
     named = study.Study("tiny", tiny_folder(), tmp_path, results / "tiny")
     chosen, drawn = (study.arm_layers(named, arm, 1) for arm in ("ula-1e-2", "ula-random"))
@@ -122,7 +124,6 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     swept = [read_layers(results / "tiny" / f"layers-{name}.json") for name in ("taught", run)]
     points = [[row.accuracy.points for row in one.by_replacement["zero"]] for one in swept]
     assert cells(text, f"before and after {run}")[1] == f"{spearmanr(*points).statistic:.2f}"
-    assert cells(text, "halves of the dialogues, resample")
 
 
 def test_lessons_are_plain_prompts_and_resume(

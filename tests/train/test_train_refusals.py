@@ -394,7 +394,6 @@ def test_rows_that_processes_repeat_are_a_warning(caplog: pytest.LogCaptureFixtu
     ("architecture", "targets", "left_out"),
     [
         ("llama4_text", "all-linear", True),
-        ("jetmoe", "all-linear", True),
         ("llama4_text", ["router"], False),
         ("qwen3", "all-linear", False),
     ],
