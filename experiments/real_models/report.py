@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from agreement import agreements
 from answers import SETTINGS, splits
-from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, Study, arm_layers, choose, sweeping
+from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
 
 from pragworld_interp import LayerReport, read_layers
 from pragworld_tasks.data.documents import Document, documents_digest
@@ -123,11 +123,11 @@ def main() -> None:
 
 def read_results(folder: Path) -> Results:
     """Read all results of a model that are there."""
-    study = Study(folder.name, folder, folder, folder)
-    is_swept = sweeping(study, TAUGHT).result.exists()
-    left_out = [
-        arm for arm in SETTINGS["arms"] if is_swept and not all(arm_layers(study, arm, 0).values())
-    ]
+    swept = sorted(folder.glob("layers-*.json"), key=lambda path: TAUGHT not in path.stem)
+    sweeps = {path.stem.removeprefix("layers-"): read_layers(path) for path in swept}
+    roles = LOSSES.items() if TAUGHT in sweeps else ()
+    lacking = {loss for loss, role in roles if not choose(sweeps[TAUGHT], role)[0]}
+    left_out = [arm for arm, losses in SETTINGS["arms"].items() if lacking & {*losses}]
     runs = {(name, 0): folder / f"answers-{name}.json" for name in (BASE, TAUGHT)}
     runs |= {
         (arm, seed): folder / f"answers-{arm}-seed{seed}.json"
@@ -135,13 +135,12 @@ def read_results(folder: Path) -> Results:
         for arm in SETTINGS["arms"]
         if arm not in left_out
     }
-    swept = sorted(folder.glob("layers-*.json"), key=lambda path: TAUGHT not in path.stem)
     formats = folder / "formats.json"
     return Results(
         {run: read_json(path) for run, path in runs.items() if path.exists()},
         [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()],
         left_out,
-        {path.stem.removeprefix("layers-"): read_layers(path) for path in swept},
+        sweeps,
         read_json(formats) if formats.exists() else {},
         read_decompositions(sorted(folder.glob("world-model.json"))),
     )

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ RESULTS = Path(__file__).with_name("results")
 BASE, TAUGHT = "base", "taught"  # the model before and after the lessons, before all arms
 DTYPES = ("float32", "bfloat16")
 SFT = "sft"  # the arm that others are compared with
+read_once = cache(read_layers)  # all arms have their layers from one sweep, which stays as it is
 LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
 
 
@@ -170,7 +171,7 @@ def arm_layers(study: Study, arm: str, seed: int) -> dict[str, list[int]]:
     settings = SETTINGS["arms"][arm]
     if not settings:
         return {}
-    report = read_layers(study.results / f"layers-{TAUGHT}.json")
+    report = read_once(study.results / f"layers-{TAUGHT}.json")
     chosen = {loss: choose(report, role)[0] for loss, role in LOSSES.items()}
     if settings.get("random"):
         others = sorted({*range(report.model.layers)}.difference(*chosen.values()))
