@@ -25,6 +25,7 @@ from pragworld_tasks.evaluation.statistics import (
     Interval,
     Tally,
     bootstrap_intervals,
+    percentile_interval,
     robust_tally,
     sign_flip_test,
     tally,
@@ -38,6 +39,7 @@ from pragworld_tasks.text import format_interval, format_number, format_p, markd
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RESAMPLES = 4000
+LEVELS = (0.95, 0.9)  # of the interval that is shown, and of the one that shows equivalence
 BOUND = {"points": 2.0, "nats": 0.05}  # differences within it are equivalent
 DIGITS = {"points": ".1f", "nats": ".3f"}
 YES = "always yes"  # a run that no model made
@@ -79,7 +81,10 @@ class Outcome(NamedTuple):
 
     def interval(self, run: Run) -> Interval:
         """Return the interval of a run, over groups or texts."""
-        (interval,) = bootstrap_intervals({run: self.runs[run]}).values()
+        return self.scaled(*bootstrap_intervals({run: self.runs[run]}).values())
+
+    def scaled(self, interval: Interval) -> Interval:
+        """Return an interval of shares as it is shown."""
         return Interval(*(self.scale * end for end in interval))
 
     def interval_text(self, run: Run) -> str:
@@ -88,7 +93,10 @@ class Outcome(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """An arm minus plain SFT: mean over seeds, 95 % and 90 % intervals, and the p of a test."""
+    """An arm minus plain SFT: mean over seeds, 95 % and 90 % intervals, and the p of a test.
+
+    Where no answer differs, intervals say how many groups with other answers may have been missed.
+    """
 
     seeds: int
     difference: float
@@ -230,13 +238,15 @@ def compare(outcome: Outcome) -> dict[str, Comparison]:
             continue
         ours, plain = ([outcome.runs[name, seed] for seed in seeds] for name in (arm, SFT))
         shares = [a.share - b.share for a, b in zip(ours, plain, strict=True)]
-        draws = outcome.scale * (_draws(ours) - _draws(plain))
+        draws = _draws(ours) - _draws(plain)
         gains = sum(a.right - b.right for a, b in zip(ours, plain, strict=True))
+        groups = plain[0].groups if outcome.unit == "points" else 0
+        wide, narrow = (percentile_interval(draws, level, groups, lowest=-1) for level in LEVELS)
         compared[arm] = Comparison(
             len(seeds),
             outcome.scale * float(np.mean(shares)),
-            Interval(*map(float, np.quantile(draws, [0.025, 0.975]))),
-            Interval(*map(float, np.quantile(draws, [0.05, 0.95]))),
+            outcome.scaled(wide),
+            outcome.scaled(narrow),
             sign_flip_test(gains) if outcome.unit == "points" else None,
         )
     return compared

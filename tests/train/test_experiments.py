@@ -167,14 +167,14 @@ def test_lessons_are_plain_prompts_and_resume(
 def test_groups_and_seeds_of_a_study_are_drawn_independently(study: Any) -> None:
     generator = np.random.default_rng(0)
     total = generator.integers(1, 9, 50).astype(float)
-    rights = [
-        1.0 * generator.binomial(total.astype(int), 0.5) + shift * total for shift in (0, 0.1, 0.2)
-    ]
+    rights = generator.binomial(total.astype(int), 0.5, (3, 50)) + [[0.0], [0.1], [0.2]] * total
     by_loop = []
     for _ in range(2000):
         groups, seeds = generator.integers(50, size=50), generator.integers(3, size=3)
-        shares = [rights[seed][groups].sum() / total[groups].sum() for seed in seeds]
-        by_loop.append(np.mean(shares))
-    draws = import_module("report")._draws([Tally(right, total) for right in rights])
+        by_loop.append(np.mean(rights[seeds][:, groups].sum(1) / total[groups].sum()))
+    report, tallies = import_module("report"), [Tally(right, total) for right in rights]
+    draws = report._draws(tallies)
     assert draws.mean() == pytest.approx(np.mean(by_loop), abs=0.01)
     assert draws.std() == pytest.approx(np.std(by_loop), rel=0.08)
+    same = report.Outcome("", "points", dict.fromkeys([("sft", 1), ("ula-1e-2", 1)], tallies[0]))
+    assert report.compare(same)["ula-1e-2"].narrow.high == pytest.approx(100 - 100 * 0.05**0.02)
