@@ -118,18 +118,18 @@ def log_likelihood(model: Any, tokenizer: Any, text: str) -> Iterator[float]:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """Return lm-eval's metrics of each task in a folder, and the answers where they are yes or no.
+    """Return lm-eval's metrics of a task in a folder, and the answers where they are yes or no.
 
     An answer that is neither is "-".
     """
     (path,) = folder.rglob("results_*.json")
-    found: dict[str, dict[str, Any]] = {}
-    for task, metrics in read_json(path)["results"].items():
-        numbers = {key: value for key, value in metrics.items() if isinstance(value, float | int)}
-        found[task] = {"metrics": numbers}
-        if not task.endswith("articulation"):
-            (samples,) = folder.rglob(f"samples_{task}_*.jsonl")
-            (run,) = find_runs([str(samples)])
-            letters = ((answer.answer or "-")[0] for answer in run.predictions.answers)
-            found[task]["answers"] = "".join(letters)
+    ((task, metrics),) = read_json(path)["results"].items()
+    found: dict[str, Any] = {
+        "metrics": {
+            name: value for name, value in metrics.items() if isinstance(value, float | int)
+        }
+    }
+    if not task.endswith("articulation"):
+        (run,) = find_runs([str(folder)])
+        found["answers"] = "".join((answer.answer or "-")[0] for answer in run.predictions.answers)
     return found

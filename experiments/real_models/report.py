@@ -143,13 +143,15 @@ def read_results(folder: Path) -> Results:
         for arm in SETTINGS["arms"]
         if arm not in left_out
     }
-    formats = folder / "formats.json"
     return Results(
         {run: read_json(path) for run, path in runs.items() if path.exists()},
         [f"{arm} {seed}" for (arm, seed), path in runs.items() if not path.exists()],
         left_out,
         sweeps,
-        read_json(formats) if formats.exists() else {},
+        {
+            path.stem.removeprefix("format-"): read_json(path)
+            for path in sorted(folder.glob("format-*.json"))
+        },
         read_decompositions(sorted(folder.glob("world-model.json"))),
     )
 

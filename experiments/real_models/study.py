@@ -30,6 +30,7 @@ BASE, TAUGHT = "base", "taught"  # the model before and after the lessons, befor
 DTYPES = ("float32", "bfloat16")
 SFT = "sft"  # the arm that others are compared with
 read_once = cache(read_layers)  # all arms have their layers from one sweep, which stays as it is
+LIKELIER = ("_mc", "_articulation")  # tasks in which nothing is written
 LOSSES: dict[str, Any] = {"ula": "useful", "hls": "harmful"}
 
 
@@ -125,8 +126,12 @@ def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
                 yield from observed
     patched = study.results / "patching.json"
     yield Step(patched, partial(interp, study, "patch", study.out / patched.name, patched))
-    for result, do in ("formats", evaluate_formats), ("world-model", decompose_answers):
-        yield Step(study.results / f"{result}.json", partial(do, study))
+    for task in SETTINGS["formats"]["tasks"]:
+        for template in {bool(study.template), False}:
+            yield evaluating(study, task, template)
+    for task in SETTINGS["formats"]["more"]:
+        yield evaluating(study, task, bool(study.template))
+    yield Step(study.results / "world-model.json", partial(decompose_answers, study))
 
 
 def command(study: Study, *words: str) -> None:
@@ -239,17 +244,20 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
     replace(report, documents=documents).write(result)
 
 
-def evaluate_formats(study: Study) -> None:
-    """Evaluate the model before training in other formats, by lm-eval's own run."""
-    found: dict[str, Any] = {}
-    usual = bool(study.template)
-    for template in {usual, False}:
-        name = " with template" * template
-        tasks = SETTINGS["formats"]["tasks"] + SETTINGS["formats"]["more"] * (template == usual)
-        out = study.out / f"formats{name}"
-        evaluate(study, out, tasks, template, "--batch_size", "16")
-        found |= {f"{task}{name}": content for task, content in read_run(out).items()}
-    write_json(study.results / "formats.json", found)
+def evaluating(study: Study, task: str, template: bool) -> Step:
+    """Return the step in which lm-eval runs a task on the model before training."""
+    name = f"{task}{'-template' * template}"
+    settings = SETTINGS["formats"]
+
+    def write() -> None:
+        words = ["--batch_size", str(settings["batch"])]
+        if not task.endswith(LIKELIER):
+            words += ["--gen_kwargs", f"max_gen_toks={settings['tokens']}"]
+        evaluate(study, study.out / name, [task], template, *words)
+        write_json(result, read_run(study.out / name))
+
+    result = study.results / f"format-{name}.json"
+    return Step(result, write)
 
 
 def decompose_answers(study: Study) -> None:
