@@ -17,7 +17,7 @@ from agreement import agreements
 from answers import SETTINGS, splits
 from study import BASE, LOSSES, RESULTS, SFT, TAUGHT, choose
 
-from pragworld_interp import LayerReport, read_layers
+from pragworld_interp import LayerReport, PatchingReport, read_layers, read_patching
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.statistics import (
@@ -56,7 +56,7 @@ class Results(NamedTuple):
         left_out: The arms that cannot be trained, as a loss of theirs has no layers.
         sweeps: Those of all models, that of the taught one first.
         formats: The metrics of the bare model in other formats, by task.
-        decompositions: Those of its sampled answers to open questions.
+        more: Patching of the taught model, and decompositions of the bare one's sampled answers.
     """
 
     runs: dict[Run, Any]
@@ -64,7 +64,7 @@ class Results(NamedTuple):
     left_out: list[str]
     sweeps: dict[str, LayerReport]
     formats: dict[str, Any]
-    decompositions: list[SensitivityReport]
+    more: list[PatchingReport | SensitivityReport]
 
 
 class Outcome(NamedTuple):
@@ -152,7 +152,10 @@ def read_results(folder: Path) -> Results:
             path.stem.removeprefix("format-"): read_json(path)
             for path in sorted(folder.glob("format-*.json"))
         },
-        read_decompositions(sorted(folder.glob("world-model.json"))),
+        [
+            *map(read_patching, folder.glob("patching.json")),
+            *read_decompositions(sorted(folder.glob("world-model.json"))),
+        ],
     )
 
 
@@ -191,7 +194,7 @@ def report_model(
         draw_layers(figures / f"{name}_layers.svg", results.sweeps[TAUGHT])
     if results.formats:
         yield from _formats(results.formats)
-    yield from (decomposition.to_text() for decomposition in results.decompositions)
+    yield from (f"```text\n{report.to_text()}\n```\n" for report in results.more)
 
 
 def measure(

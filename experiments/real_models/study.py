@@ -9,7 +9,6 @@ resumes. `report.py` makes tables and figures of the files. Settings are in `set
 import argparse
 import json
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 from answers import SETTINGS, answer, generated, load, observe, read_run
 from lessons import ADAPTER, RECORD, merge, teach
 
-from pragworld_interp import LayerReport, read_layers
+from pragworld_interp import LayerReport, read_layers, read_patching
 from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.run_record import RUN_FILE
 
@@ -236,12 +235,12 @@ def interp(study: Study, action: str, whole: Path, result: Path, *words: str) ->
     data = ["--split", "generated", "--metadata", metadata, "--out", str(whole)]
     if not whole.exists():  # as it would after a run that was killed here
         command(study, "pragworld_interp", action, *model, *data)
-    if action == "patch":
-        shutil.copy(whole, result)
-        return
-    report = read_layers(whole)
-    documents = tuple(replace(document, direct=()) for document in report.documents)
-    replace(report, documents=documents).write(result)
+    report: Any = (read_patching if action == "patch" else read_layers)(whole)
+    model, changed = report.model, {}
+    names = {"name": study.name, "adapter": model.adapter and Path(model.adapter).name}
+    if action == "ablate":
+        changed["documents"] = tuple(replace(row, direct=()) for row in report.documents)
+    replace(report, model=replace(model, **names), **changed).write(result)
 
 
 def evaluating(study: Study, task: str, template: bool) -> Step:
