@@ -189,6 +189,7 @@ def report_model(
         for outcome in outcomes:
             yield from _differences(outcome, compared[outcome.name])
         draw_arms(figures / f"{name}_arms.svg", outcomes, compared)
+        yield _changed(results.runs)
     if TAUGHT in results.sweeps:
         yield from _layers(results.sweeps)
         draw_layers(figures / f"{name}_layers.svg", results.sweeps[TAUGHT])
@@ -292,6 +293,24 @@ def _differences(outcome: Outcome, compared: Mapping[str, Comparison]) -> Iterat
         rows.append([arm, str(row.seeds), difference, f"{low} to {high}", p, equal])
     headers = ["arm", "seeds", outcome.unit, "95 % interval", "Holm p", ""]
     yield markdown_table(f"{outcome.name}, minus `sft`", headers, rows)
+
+
+def _changed(observed: Mapping[Run, Any]) -> str:
+    """Return a table of how many answers of each run differ from those of plain SFT."""
+    right = {
+        run: np.concatenate([np.array(one["gold"]) > 0.5 for one in content["answers"].values()])
+        for run, content in observed.items()
+    }
+    seeds = [seed for arm, seed in right if arm == SFT]
+    rows = []
+    for (arm, seed), answers in right.items():
+        if seed in seeds:
+            counts = [np.count_nonzero(answers != right[SFT, other]) for other in seeds]
+            rows.append([f"{arm} {seed}", *map(str, counts)])
+    headers = ["run", *(f"{SFT} {seed}" for seed in seeds)]
+    return markdown_table(
+        f"Answers that differ, of {len(next(iter(right.values())))}", headers, rows
+    )
 
 
 def _layers(reports: Mapping[str, LayerReport]) -> Iterator[str]:
