@@ -195,8 +195,7 @@ class PragWorldTask(CheckedTask):
             documents = split_documents(OWN, config["metadata"]) if split == OWN else []
         names = task_metric_names(split, documents)
         self.aggregations = {name: robust if name.startswith("robust") else plain for name in names}
-        if config["output_type"] == "generate_until":
-            self.aggregations["unreadable"] = (unreadable_share, share_stderr)
+        self.aggregations["unreadable"] = (unreadable_share, share_stderr)
         super().__init__(config)
 
 

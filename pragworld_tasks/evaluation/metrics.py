@@ -162,9 +162,7 @@ def released_applies(released: int, ours: int) -> bool:
     return 2 * released >= ours
 
 
-def unreadable_warning(
-    unreadable: int, responses: int, reasons: Iterable[str] = ("cut off", "no answer")
-) -> str:
+def unreadable_warning(unreadable: int, responses: int, reasons: Iterable[str]) -> str:
     """Return what to do about unreadable responses, by the reasons; "" if they are few."""
     if unreadable <= MANY_UNREADABLE * responses:
         return ""

@@ -4,10 +4,9 @@ lm-eval hands `process_results` one document at a time and gives each metric's a
 of what it returned, in no particular order, and with `--limit` without some documents. So an item
 carries everything that an aggregation needs to know about a document.
 
-Each metric comes with a `<metric>_stderr`, clustered by group, which is where lm-eval looks for a
-standard error. (The results file also holds a `<metric>_stderr_stderr`, lm-eval's N/A for the
-standard error of ours.) A metric that covers no document, or with `--limit` no complete group, is
-N/A too, because JSON has no NaN.
+Each metric comes with a `<metric>_stderr`, clustered by group, where lm-eval looks for a standard
+error. A metric that covers no document, or with `--limit` no complete group, is N/A: JSON has no
+NaN.
 """
 
 import math
@@ -63,9 +62,10 @@ class InGroup(NamedTuple):
 
 
 class ReadTwice(float):
-    """1.0 if a response is unreadable, else 0.0; and whether the released scoring reads it."""
+    """1.0 if unreadable, else 0.0; whether the released scoring reads it; reasons why none may."""
 
     by_released = True
+    reasons: Sequence[str] = ("cut off", "no answer")
 
 
 def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
@@ -114,7 +114,9 @@ def score_likelihoods(
 ) -> dict[str, Any]:
     """Return a document's items by metric, from the log-likelihoods of the labels."""
     answer = likelier_answer([own for own, _ in results], document_labels(record))
-    return _items(record, answer, answer)
+    items = _items(record, answer, answer)
+    items["unreadable"].reasons = ["not known"]
+    return items
 
 
 def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -188,7 +190,7 @@ def share(items: Sequence[float | None]) -> float | NotAvailable:
 def unreadable_share(items: Sequence[ReadTwice]) -> float | NotAvailable:
     """Return the share of unreadable responses, and warn of many, here or by the released code."""
     unreadable, released = int(sum(items)), sum(item.by_released for item in items)
-    if warning := unreadable_warning(unreadable, len(items)):
+    if warning := unreadable_warning(unreadable, len(items), items[0].reasons):
         logger.warning("%s; `pragworld-tasks score` counts the reasons", warning)
     if not released_applies(released, len(items) - unreadable):
         logger.warning(

@@ -20,6 +20,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, yes_share
+from pragworld_tasks.evaluation.metrics import unreadable_warning
 from pragworld_tasks.evaluation.statistics import Tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, data_set_rows, shown_value
 from pragworld_tasks.files import read_package_toml
@@ -110,6 +111,8 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
     Entropies are summed over groups before one is divided by another. So a group on which the model
     is certain, whose own shares would be noise divided by almost nothing, has little weight.
     """
+    if warning := unreadable_warning(sum(i.yes == 0.5 for i in items), len(items), ["not known"]):
+        logger.warning(warning)
     parts, right = [], []  # a row for each group
     for of_group in _whole_groups(items):
         yes = np.reshape([item.yes for item in of_group], (-1, WORDINGS)).T
@@ -140,10 +143,7 @@ def _whole_groups(items: Sequence[Worded]) -> list[list[Worded]]:
     for item in sorted(items, key=lambda item: (item.row, item.wording)):
         groups[item.group].append(item)
     whole = [items for items in groups.values() if len(items) == WORDINGS * items[0].size]
-    if len(whole) < len(groups):
-        warning_once(
-            logger,
-            f"rewording: {len(groups) - len(whole)} of {len(groups)} groups lack documents or "
-            f"wordings (--limit or --samples) and do not count; {len(whole)} are complete",
-        )
+    if lacking := len(groups) - len(whole):
+        text = f"rewording: {lacking} of {len(groups)} groups lack documents or wordings (--limit)"
+        warning_once(logger, f"{text} and do not count; {len(whole)} are complete")
     return whole

@@ -101,8 +101,8 @@ def test_no_zero_comes_without_a_word(
     main(["score", str(tmp_path / "a.json"), str(path)])
     row = table(capsys.readouterr().out)["a.jsonl"]
     assert (row["robust_acc, released scoring"], row["unreadable"]) == ("not applicable", head)
-    assert unreadable_warning(6, 100).startswith("6 of 100 responses (6.0%) have no readable")
-    assert unreadable_warning(5, 100) == ""
+    assert unreadable_warning(6, 100, []).startswith("6 of 100 responses (6.0%) have no readable")
+    assert unreadable_warning(5, 100, []) == ""
 
 
 def test_a_limit_leaves_out_the_groups_that_it_cuts(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,11 +16,7 @@ from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES, read_split
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.task_metrics import (
-    data_set_rows,
-    score_response,
-    unreadable_share,
-)
+from pragworld_tasks.evaluation.task_metrics import data_set_rows, unreadable_share
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_split("manual", SAMPLES / FILES["manual"].path)
@@ -50,7 +46,7 @@ AGGREGATION = load("pragworld_manual").aggregation()
 def test_items_in_any_order_give_the_metrics_of_the_run(
     answers: list[str | None], order: random.Random
 ) -> None:
-    items = [score_response(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
+    items = [harness.score_response(row, [one]) for row, one in zip(RECORDS, answers, strict=True)]
     order.shuffle(items)
     metrics = {metric: [item[metric] for item in items] for metric in items[0]}
     found = {metric: AGGREGATION[metric](values) for metric, values in metrics.items()}
@@ -79,9 +75,12 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(sample_data: None) -
 def test_a_run_that_the_released_scoring_cannot_read_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    ties = [harness.score_likelihoods(row, [(-1.0, False)] * 2)["unreadable"] for row in RECORDS]
+    assert unreadable_share(ties) == 1  # as rounding in bfloat16 often makes them
+    assert "dtype=float32" in caplog.text
     for response, words in (("The answer is no.", "reads 0 answers of the 10"), ("No.", "")):
         caplog.clear()
-        items = [score_response(record, [response])["unreadable"] for record in RECORDS]
+        items = [harness.score_response(record, [response])["unreadable"] for record in RECORDS]
         assert json.dumps(items) == json.dumps([0.0] * 10)
         assert unreadable_share(pickle.loads(pickle.dumps(items))) == 0
         assert words in caplog.text
