@@ -89,6 +89,11 @@ def agreements(sweeps: Mapping[str, LayerReport], others: Mapping[str, LayerRepo
         for null in first
     }
     compared |= {f"before and after {run}": [(first[ZERO], zeros[run])] for run in zeros}
+    for run, report in after:
+        pairs = zip(halved, halves(report), strict=True)
+        compared[f"before and after {run}, on other dialogues"] = [
+            (one[ZERO], other[ZERO]) for (one, _), (_, other) in pairs
+        ]
     for one, other in itertools.combinations(zeros, 2):
         if one.partition("-seed")[0] == other.partition("-seed")[0]:
             compared[f"{one} and {other}"] = [(zeros[one], zeros[other])]
@@ -96,10 +101,10 @@ def agreements(sweeps: Mapping[str, LayerReport], others: Mapping[str, LayerRepo
         for null, theirs in changes(report).items():
             compared[f"this model and {name}, {null}"] = [(first[null], theirs)]
     rows = []
-    for title, pairs in compared.items():
+    for title, changed in compared.items():
         cells = [title]
         for kind in range(2):
-            value, p = correlate_all([(one[kind], other[kind]) for one, other in pairs])
+            value, p = correlate_all([(one[kind], other[kind]) for one, other in changed])
             cells += [format_number(value, ".2f"), format_p(p)]
         rows.append(cells)
     return markdown_table(

@@ -236,24 +236,30 @@ def _check(observed: Mapping[Run, Any], part: str, name: str, digest: str) -> No
 
 
 def compare(outcome: Outcome) -> dict[str, Comparison]:
-    """Compare each arm with plain SFT, on the seeds that both have."""
+    """Compare each arm, and the taught model, with plain SFT, on the seeds that both have."""
     compared = {}
-    for arm in SETTINGS["arms"]:
-        seeds = [seed for name, seed in outcome.runs if name == arm and (SFT, seed) in outcome.runs]
-        if arm == SFT or not seeds:
+    for arm in (*SETTINGS["arms"], TAUGHT):
+        pairs = [
+            (outcome.runs.get((arm, 0 if arm == TAUGHT else seed)), of_run)
+            for (name, seed), of_run in outcome.runs.items()
+            if name == SFT
+        ]
+        ours = [one for one, _ in pairs if one is not None]
+        plain = [other for one, other in pairs if one is not None]
+        if arm == SFT or not ours:
             continue
-        ours, plain = ([outcome.runs[name, seed] for seed in seeds] for name in (arm, SFT))
         shares = [a.share - b.share for a, b in zip(ours, plain, strict=True)]
         draws = _draws(ours) - _draws(plain)
         gains = sum(a.right - b.right for a, b in zip(ours, plain, strict=True))
         groups = plain[0].groups if outcome.unit == "points" else 0
         wide, narrow = (percentile_interval(draws, level, groups, lowest=-1) for level in LEVELS)
+        tested = outcome.unit == "points" and arm != TAUGHT
         compared[arm] = Comparison(
-            len(seeds),
+            len(ours),
             outcome.scale * float(np.mean(shares)),
             outcome.scaled(wide),
             outcome.scaled(narrow),
-            sign_flip_test(gains) if outcome.unit == "points" else None,
+            sign_flip_test(gains) if tested else None,
         )
     return compared
 
