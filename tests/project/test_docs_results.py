@@ -333,8 +333,6 @@ def test_how_many_models_answer_as_labelled(answers: Answers, items: list[Item])
     )
     nobody = [item for item in items if item.right == 0]
     assert [item.document.row for item in nobody if not item.is_disputed] == [231]
-    sure = (of_ten == 0) & (answers.kind == "sure") & answers.yes
-    says(LABELS, f"Of the {(of_ten == 0).sum()} questions that the ten best miss, {sure.sum()} ask")
 
 
 def test_sure_and_know(answers: Answers, items: list[Item]) -> None:
