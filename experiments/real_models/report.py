@@ -350,10 +350,13 @@ def _signs(report: LayerReport) -> dict[str, set[int]]:
 
 
 def _formats(found: Mapping[str, Any]) -> Iterator[str]:
-    names = ("acc", "robust_acc", "yes_acc", "no_acc", "unreadable")
+    names = ("acc", "robust_acc", "yes_acc", "no_acc", "unreadable", "ps", "as", "mu")
     rows = []
     for task, content in found.items():
-        shares = [content["metrics"].get(f"{name},none", np.nan) for name in names]
+        metrics = content["metrics"]
+        if "ps,none" in metrics:  # it was run in bfloat16, where labels are often equally likely
+            metrics = {name: metrics[name] for name in ("ps,none", "as,none", "mu,none")}
+        shares = [metrics.get(f"{name},none", np.nan) for name in names]
         rows.append([task, *(format_number(100 * share, ".1f") for share in shares)])
     yield markdown_table("Other formats before training, in percent", ["task", *names], rows)
 
