@@ -182,7 +182,8 @@ def report_model(
         ["outcome", *(arm for arm, _ in before)],
         [[outcome.name, *map(outcome.interval_text, before)] for outcome in outcomes],
     )
-    draw_lessons(figures / f"{name}_lessons.svg", outcomes)
+    if (TAUGHT, 0) in results.runs:
+        draw_lessons(figures / f"{name}_lessons.svg", outcomes)
     compared = {outcome.name: compare(outcome) for outcome in outcomes}
     if any(compared.values()):
         yield "Minus `sft`: 95 % interval, p by Holm over arms; = is equivalent.\n"
