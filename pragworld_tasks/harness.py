@@ -195,7 +195,8 @@ class PragWorldTask(CheckedTask):
             documents = split_documents(OWN, config["metadata"]) if split == OWN else []
         names = task_metric_names(split, documents)
         self.aggregations = {name: robust if name.startswith("robust") else plain for name in names}
-        self.aggregations["unreadable"] = (unreadable_share, share_stderr)
+        written = config["output_type"] == "generate_until"
+        self.aggregations["unreadable"] = (lambda i: unreadable_share(i, written), share_stderr)
         super().__init__(config)
 
 

@@ -62,10 +62,9 @@ class InGroup(NamedTuple):
 
 
 class ReadTwice(float):
-    """1.0 if unreadable, else 0.0; whether the released scoring reads it; reasons why none may."""
+    """1.0 if a response is unreadable, else 0.0; and whether the released scoring reads it."""
 
     by_released = True
-    reasons: Sequence[str] = ("cut off", "no answer")
 
 
 def data_set_rows(documents: Sequence[Document]) -> list[dict[str, Any]]:
@@ -114,9 +113,7 @@ def score_likelihoods(
 ) -> dict[str, Any]:
     """Return a document's items by metric, from the log-likelihoods of the labels."""
     answer = likelier_answer([own for own, _ in results], document_labels(record))
-    items = _items(record, answer, answer)
-    items["unreadable"].reasons = ["not known"]
-    return items
+    return _items(record, answer, answer)
 
 
 def document_labels(record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -187,10 +184,11 @@ def share(items: Sequence[float | None]) -> float | NotAvailable:
     return shown_value(math.fsum(covered) / len(covered) if covered else math.nan)
 
 
-def unreadable_share(items: Sequence[ReadTwice]) -> float | NotAvailable:
+def unreadable_share(items: Sequence[ReadTwice], written: bool) -> float | NotAvailable:
     """Return the share of unreadable responses, and warn of many, here or by the released code."""
     unreadable, released = int(sum(items)), sum(item.by_released for item in items)
-    if warning := unreadable_warning(unreadable, len(items), items[0].reasons):
+    reasons = ("cut off", "no answer") if written else ("not known",)
+    if warning := unreadable_warning(unreadable, len(items), reasons):
         logger.warning("%s; `pragworld-tasks score` counts the reasons", warning)
     if not released_applies(released, len(items) - unreadable):
         logger.warning(
