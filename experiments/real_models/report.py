@@ -241,22 +241,20 @@ def compare(outcome: Outcome) -> dict[str, Comparison]:
     compared = {}
     for arm in (*SETTINGS["arms"], TAUGHT):
         pairs = [
-            (outcome.runs.get((arm, 0 if arm == TAUGHT else seed)), of_run)
-            for (name, seed), of_run in outcome.runs.items()
-            if name == SFT
+            (ours, plain)
+            for (name, seed), plain in outcome.runs.items()
+            if name == SFT and (ours := outcome.runs.get((arm, 0 if arm == TAUGHT else seed)))
         ]
-        ours = [one for one, _ in pairs if one is not None]
-        plain = [other for one, other in pairs if one is not None]
-        if arm == SFT or not ours:
+        if arm == SFT or not pairs:
             continue
-        shares = [a.share - b.share for a, b in zip(ours, plain, strict=True)]
-        draws = _draws(ours) - _draws(plain)
-        gains = sum(a.right - b.right for a, b in zip(ours, plain, strict=True))
-        groups = plain[0].groups if outcome.unit == "points" else 0
+        shares = [ours.share - plain.share for ours, plain in pairs]
+        gains = sum(ours.right - plain.right for ours, plain in pairs)
+        draws = _draws([ours for ours, _ in pairs]) - _draws([plain for _, plain in pairs])
+        groups = pairs[0][1].groups if outcome.unit == "points" else 0
         wide, narrow = (percentile_interval(draws, level, groups, lowest=-1) for level in LEVELS)
         tested = outcome.unit == "points" and arm != TAUGHT
         compared[arm] = Comparison(
-            len(ours),
+            len(pairs),
             outcome.scale * float(np.mean(shares)),
             outcome.scaled(wide),
             outcome.scaled(narrow),
