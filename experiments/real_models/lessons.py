@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from answers import SETTINGS
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -97,16 +96,16 @@ def merge(folder: Path, adapter: Path, out: Path) -> None:
     AutoTokenizer.from_pretrained(folder).save_pretrained(out)
 
 
-def teach(folder: Path, out: Path, results: Path, template: bool) -> None:
+def teach(settings: dict[str, Any], folder: Path, out: Path, results: Path, template: bool) -> None:
     """Train an adapter, and save it with a record. An interrupted training resumes.
 
     Args:
+        settings: Those of lessons, as in the file of settings.
         folder: The model.
         out: The folder of what an interrupted training resumes from.
         results: The folder of the adapter and the record.
         template: Whether to apply the chat template.
     """
-    settings = SETTINGS["lessons"]
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     torch.manual_seed(settings["seed"])
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -101,10 +101,9 @@ def main() -> None:
 def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
     """Yield all steps, those first that others need or that say most."""
     yield answering(study, BASE)
-    lessons = partial(
-        teach, study.model, study.out / "lessons", study.results, bool(study.template)
-    )
-    yield Step(study.results / RECORD, lessons)
+    settings = SETTINGS["lessons"] | SETTINGS["models"][study.name].get("lessons", {})
+    lessons = partial(teach, settings, study.model, study.out / "lessons", study.results)
+    yield Step(study.results / RECORD, partial(lessons, bool(study.template)))
     yield Step(
         study.taught / "config.json",
         partial(merge, study.model, study.results / ADAPTER, study.taught),

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -146,14 +147,15 @@ def test_lessons_are_plain_prompts_and_resume(
                 assert tokenizer.decode(wanted[wanted >= 0]).strip() == question.answer.strip(" )")
 
     whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
-    lessons.teach(tiny_folder(), whole, whole, False)
+    teach = partial(lessons.teach, study.SETTINGS["lessons"], tiny_folder())
+    teach(whole, whole, False)
     steps = iter(range(3))
     make = lessons.batch
     with monkeypatch.context() as stopped:
         stopped.setattr(lessons, "batch", lambda of_step: (next(steps), make(of_step))[1])
         with pytest.raises(StopIteration):
-            lessons.teach(tiny_folder(), parts, parts, False)
-    lessons.teach(tiny_folder(), parts, parts, False)
+            teach(parts, parts, False)
+    teach(parts, parts, False)
     kept, again = (load_file(of / "lessons/adapter_model.safetensors") for of in (whole, parts))
     assert all(torch.equal(tensor, again[name]) for name, tensor in kept.items())
     lessons.merge(tiny_folder(), whole / lessons.ADAPTER, merged)
