@@ -154,7 +154,7 @@ def read_results(folder: Path) -> Results:
         },
         [
             *map(read_patching, folder.glob("patching.json")),
-            *read_decompositions(sorted(folder.glob("world-model.json"))),
+            *read_decompositions(sorted(folder.glob("world-model-*.json"))),
         ],
     )
 

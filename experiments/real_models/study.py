@@ -129,7 +129,9 @@ def steps(study: Study, seeds: list[int], arms: list[str]) -> Iterator[Step]:
             yield evaluating(study, task, template)
     for task in SETTINGS["formats"]["more"]:
         yield evaluating(study, task, bool(study.template))
-    yield Step(study.results / "world-model.json", partial(decompose_answers, study))
+    for scale in SETTINGS["sampling"]["scales"]:
+        decomposed = study.results / f"world-model-{scale}.json"
+        yield Step(decomposed, partial(decompose_answers, study, scale, decomposed))
 
 
 def command(study: Study, *words: str) -> None:
@@ -258,15 +260,18 @@ def evaluating(study: Study, task: str, template: bool) -> Step:
     return Step(result, write)
 
 
-def decompose_answers(study: Study) -> None:
+def decompose_answers(study: Study, scale: str, result: Path) -> None:
     """Sample answers of the model before training to open questions, and decompose their values."""
     settings, out = SETTINGS["sampling"], study.out / "world-model"
-    words = ["--gen_kwargs", f"max_gen_toks={settings['tokens']}"]
-    words += ["--batch_size", str(settings["batch"])]
-    evaluate(study, out, settings["tasks"], bool(study.template), *words)
+    if not any(out.rglob("samples_*")):
+        words = ["--gen_kwargs", f"max_gen_toks={settings['tokens']}"]
+        words += ["--batch_size", str(settings["batch"])]
+        evaluate(study, out, settings["tasks"], bool(study.template), *words)
     samples = map(str, sorted(out.rglob("samples_world_model_*.jsonl")))
-    result = str(study.results / "world-model.json")
-    command(study, "pragworld_tasks", "decompose", *samples, "--json", result)
+    whole = out / result.name
+    words = ["--scale", scale, "--json", str(whole), "--overwrite"]
+    command(study, "pragworld_tasks", "decompose", *samples, *words)
+    write_whole(result, whole.read_bytes().replace(bytes(study.model), study.name.encode()))
 
 
 def evaluate(study: Study, out: Path, tasks: list[str], template: bool, *more: str) -> None:

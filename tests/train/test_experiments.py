@@ -73,7 +73,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
         import_module(f"{module}.cli").main(list(words))
 
     monkeypatch.setattr(script, "command", in_process)
-    monkeypatch.setattr(script, "decompose_answers", lambda _: None)
+    monkeypatch.setattr(script, "decompose_answers", lambda *_: None)
     return script
 
 
