@@ -2,9 +2,9 @@
 
     python experiments/real_models/report.py
 
-prints the tables, writes them to `results/report.md`, and draws what lessons do, what each layer
-does, and the arms minus plain SFT. Runs that are missing are named; a comparison has the seeds that
-both arms have.
+prints the tables, writes them to `results/report.md`, and draws what lessons do, what each layer of
+each model does, and the arms minus plain SFT. Runs that are missing are named; a comparison has the
+seeds that both arms have.
 """
 
 import argparse
@@ -105,6 +105,13 @@ class Comparison(NamedTuple):
     p: float | None
 
 
+class Measured(NamedTuple):
+    """The outcomes of a model, and the comparisons of each by the outcome's name and the arm."""
+
+    outcomes: list[Outcome]
+    compared: dict[str, dict[str, Comparison]]
+
+
 def main() -> None:
     """Write the report of all models that have results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -114,16 +121,23 @@ def main() -> None:
     documents = splits()
     parts = ["# Results\n"]
     studied = {name: read_results(options.results / name) for name in SETTINGS["models"]}
+    measured = {}
     for name, results in studied.items():
         if results.runs:
-            parts += [f"## {name}\n", *report_model(name, results, documents, options.figures)]
+            outcomes = list(measure(results.runs, documents))
+            compared = {outcome.name: compare(outcome) for outcome in outcomes}
+            measured[name] = Measured(outcomes, compared)
+            parts += [f"## {name}\n", *report_model(results, *measured[name])]
         if TAUGHT in results.sweeps:
+            draw_layers(options.figures / f"{name}_layers.svg", name, results.sweeps[TAUGHT])
             others = {
                 other: of_other.sweeps[TAUGHT]
                 for other, of_other in studied.items()
                 if other != name and TAUGHT in of_other.sweeps
             }
             parts.append(agreements(results.sweeps, others))
+    draw_lessons(options.figures / "real_models_lessons.svg", measured)
+    draw_arms(options.figures / "real_models_arms.svg", measured)
     text = "\n".join(parts)
     write_whole(options.results / "report.md", text.encode())
     print(text)
@@ -160,13 +174,12 @@ def read_results(folder: Path) -> Results:
 
 
 def report_model(
-    name: str, results: Results, documents: Mapping[str, list[Document]], figures: Path
+    results: Results, outcomes: list[Outcome], compared: Mapping[str, dict[str, Comparison]]
 ) -> Iterator[str]:
-    """Yield the tables of one model, and draw its figures."""
+    """Yield the tables of one model."""
     yield f"Missing runs (arm and seed): {', '.join(results.missing) or 'none'}.\n"
     if results.left_out:
         yield f"Left out, for want of layers: {', '.join(results.left_out)}.\n"
-    outcomes = list(measure(results.runs, documents))
     yield markdown_table(
         "Means over seeds, in percent or nats per token",
         ["model", "runs", *(outcome.name for outcome in outcomes)],
@@ -182,18 +195,13 @@ def report_model(
         ["outcome", *(arm for arm, _ in before)],
         [[outcome.name, *map(outcome.interval_text, before)] for outcome in outcomes],
     )
-    if (TAUGHT, 0) in results.runs:
-        draw_lessons(figures / f"{name}_lessons.svg", outcomes)
-    compared = {outcome.name: compare(outcome) for outcome in outcomes}
     if any(compared.values()):
         yield "Minus `sft`: 95 % interval, p by Holm over arms; = is equivalent.\n"
         for outcome in outcomes:
             yield from _differences(outcome, compared[outcome.name])
-        draw_arms(figures / f"{name}_arms.svg", outcomes, compared)
         yield _changed(results.runs)
     if TAUGHT in results.sweeps:
         yield from _layers(results.sweeps)
-        draw_layers(figures / f"{name}_layers.svg", results.sweeps[TAUGHT])
     if results.formats:
         yield from _formats(results.formats)
     yield from (f"```text\n{report.to_text()}\n```\n" for report in results.more)
@@ -367,56 +375,63 @@ def _listed(numbers: list[int]) -> str:
 # Figures ------------------------------------------------------------------------------------------
 
 
-def draw_lessons(path: Path, outcomes: list[Outcome]) -> None:
+def draw_lessons(path: Path, measured: Mapping[str, Measured]) -> None:
     """Draw the shares of right answers before and after the lessons, and what guessing gives."""
-    shown = [outcome for outcome in outcomes if outcome.unit == "points"]
-    places = np.arange(len(shown))
-    with figure_file(path, 7, 3.4) as drawing:
-        axes = drawing.subplots()
-        for look, name in zip(LOOKS, (BASE, TAUGHT), strict=False):
-            if (run := (name, 0)) in shown[0].runs:
-                shares = np.array([100 * outcome.runs[run].share for outcome in shown])
-                ends = np.array([outcome.interval(run) for outcome in shown]).T
-                style: dict[str, Any] = {"fmt": look.marker, "color": look.color, "label": name}
-                heights = places + (0.15 if name == TAUGHT else -0.15)
-                axes.errorbar(shares, heights, xerr=np.abs(ends - shares), **style)
-        always = [100 * outcome.runs[YES, 0].share for outcome in shown]
-        axes.scatter(always, places, 300, "black", marker="|", linewidths=2, label=YES)
-        axes.axvline(50, color="0.35", linestyle=":", linewidth=1, label="chance (accuracy)")
-        axes.set_yticks(places, [outcome.name for outcome in shown])
-        axes.set(xlim=(-2, 100), ylim=(len(shown) - 0.5, -0.5), xlabel="right answers (%)")
-        drawing.legend(loc="outside lower center", ncols=4)
+    with figure_file(path, 9, 3.4) as drawing:
+        grid = drawing.subplots(1, len(measured), sharey=True, squeeze=False)[0]
+        for axes, (name, (outcomes, _)) in zip(grid, measured.items(), strict=True):
+            shown = [outcome for outcome in outcomes if outcome.unit == "points"]
+            places = np.arange(len(shown))
+            for look, (run, above) in zip(LOOKS, ((BASE, 0.15), (TAUGHT, -0.15)), strict=False):
+                if (run, 0) in shown[0].runs:
+                    shares = np.array([100 * outcome.runs[run, 0].share for outcome in shown])
+                    ends = np.array([outcome.interval((run, 0)) for outcome in shown]).T
+                    style: dict[str, Any] = {"fmt": look.marker, "color": look.color, "label": run}
+                    axes.errorbar(shares, places - above, xerr=np.abs(ends - shares), **style)
+            always = [100 * outcome.runs[YES, 0].share for outcome in shown]
+            axes.scatter(always, places, 300, "black", marker="|", linewidths=2, label=YES)
+            axes.axvline(50, color="0.35", linestyle=":", linewidth=1, label="chance (accuracy)")
+            axes.set_yticks(places, [outcome.name for outcome in shown])
+            axes.set(xlim=(-2, 100), ylim=(len(shown) - 0.5, -0.5))
+            axes.set(title=name, xlabel="right answers (%)")
+        drawing.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
-def draw_layers(path: Path, report: LayerReport) -> None:
+def draw_layers(path: Path, name: str, report: LayerReport) -> None:
     """Draw what ablating the MLP of each layer changes, under every replacement."""
     panels = []
-    for name, rows in report.by_replacement.items():
+    for null, rows in report.by_replacement.items():
         marked = [row.evidence != "neutral" for row in rows]
         outcomes = [row.accuracy for row in rows]
-        panels.append(Changes(name, report.plain.accuracy.percent, outcomes, marked))
-    title = f"MLPs of the taught model replaced: {report.data.documents} validation documents"
+        panels.append(Changes(null, report.plain.accuracy.percent, outcomes, marked))
+    title = f"MLPs of the taught {name} replaced: {report.data.documents} validation documents"
     marks = {-1: "useful by evidence", 1: "harmful by evidence"}
     change_lines(path, title, panels, (), report.settings.level, marks)
 
 
-def draw_arms(path: Path, outcomes: list[Outcome], compared: Mapping[str, Any]) -> None:
+def draw_arms(path: Path, measured: Mapping[str, Measured]) -> None:
     """Draw the differences of all arms from plain SFT, an axis for each outcome."""
-    arms = [arm for arm in SETTINGS["arms"] if arm in compared[outcomes[0].name]]
-    with figure_file(path, 9, 1.4 + 0.5 * len(arms)) as drawing:
+    rows = [
+        (f"{name} {arm}", look, of_model.compared, arm)
+        for look, (name, of_model) in zip(LOOKS, measured.items(), strict=False)
+        for arm in SETTINGS["arms"]
+        if arm in of_model.compared[of_model.outcomes[0].name]
+    ]
+    outcomes = next(iter(measured.values())).outcomes
+    with figure_file(path, 9, 1.6 + 0.4 * len(rows)) as drawing:
         grid = drawing.subplots(2, 4, sharey=True)
         for axes, outcome in zip(grid.flat, outcomes, strict=True):
-            for place, arm in enumerate(arms):
+            for place, (_, look, compared, arm) in enumerate(rows):
                 row = compared[outcome.name][arm]
-                axes.plot(row.interval, [place] * 2, color="#0072B2", lw=1.5)
-                axes.plot(row.difference, place, "o", color="#0072B2", markersize=4)
+                axes.plot(row.interval, [place] * 2, color=look.color, lw=1.5)
+                axes.plot(row.difference, place, look.marker, color=look.color, markersize=4)
             bound = BOUND[outcome.unit]
             axes.axvspan(-bound, bound, color="0.9", zorder=0)
             axes.axvline(0, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
             axes.set_title(f"{outcome.name}\n{outcome.unit}")
             axes.locator_params("x", nbins=4)
-            axes.set_yticks(range(len(arms)), arms)
-            axes.set_ylim(len(arms) - 0.5, -0.5)
+            axes.set_yticks(range(len(rows)), [label for label, *_ in rows])
+            axes.set_ylim(len(rows) - 0.5, -0.5)
         drawing.supxlabel("minus plain SFT: mean over seeds, 95 % interval; grey: equivalent")
 
 

@@ -114,7 +114,7 @@ def test_a_study_resumes_and_its_report_names_what_is_missing(
     drawn = {
         path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "figures").iterdir()
     }
-    assert {*drawn} == {f"tiny_{what}.svg" for what in ("lessons", "layers", "arms")}
+    assert {*drawn} == {"real_models_lessons.svg", "tiny_layers.svg", "real_models_arms.svg"}
     assert all("ula-random" in text for name, text in drawn.items() if "arms" in name)
     text = (results / "report.md").read_text(encoding="utf-8")
     assert "Missing runs (arm and seed): sft 2, ula-1e-2 2, ula-random 2." in text
