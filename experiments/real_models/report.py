@@ -136,7 +136,8 @@ def main() -> None:
                 if other != name and TAUGHT in of_other.sweeps
             }
             parts.append(agreements(results.sweeps, others))
-    draw_lessons(options.figures / "real_models_lessons.svg", measured)
+    if measured:
+        draw_lessons(options.figures / "real_models_lessons.svg", measured)
     draw_arms(options.figures / "real_models_arms.svg", measured)
     text = "\n".join(parts)
     write_whole(options.results / "report.md", text.encode())
@@ -410,13 +411,15 @@ def draw_layers(path: Path, name: str, report: LayerReport) -> None:
 
 
 def draw_arms(path: Path, measured: Mapping[str, Measured]) -> None:
-    """Draw the differences of all arms from plain SFT, an axis for each outcome."""
+    """Draw the differences of all arms from plain SFT, if any, an axis for each outcome."""
     rows = [
         (f"{name} {arm}", look, of_model.compared, arm)
         for look, (name, of_model) in zip(LOOKS, measured.items(), strict=False)
         for arm in SETTINGS["arms"]
         if arm in of_model.compared[of_model.outcomes[0].name]
     ]
+    if not rows:
+        return
     outcomes = next(iter(measured.values())).outcomes
     with figure_file(path, 9, 1.6 + 0.4 * len(rows)) as drawing:
         grid = drawing.subplots(2, 4, sharey=True)

@@ -271,7 +271,8 @@ def decompose_answers(study: Study, scale: str, result: Path) -> None:
     whole = out / result.name
     words = ["--scale", scale, "--json", str(whole), "--overwrite"]
     command(study, "pragworld_tasks", "decompose", *samples, *words)
-    write_whole(result, whole.read_bytes().replace(bytes(study.model), study.name.encode()))
+    found, kept = json.dumps(str(study.model)), json.dumps(study.name)
+    write_whole(result, whole.read_text(encoding="utf-8").replace(found, kept).encode())
 
 
 def evaluate(study: Study, out: Path, tasks: list[str], template: bool, *more: str) -> None:
